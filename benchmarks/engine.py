@@ -32,6 +32,7 @@ import sapwood as sw
 from sapwood.constituency.data.treebank import sample_path
 from sapwood.constituency.learn.registry import METHODS, Settings
 from sapwood.execute import Cluster, Engine, Threads
+from sapwood.progress import Event
 
 WORKERS = 2
 MOST = 1.5  # times as long on workers as on threads
@@ -40,9 +41,8 @@ FEW = 300  # trees for `best`
 
 def train(method: str, bank: sw.Treebank, engine: Engine, **settings: Any) -> bytes:
     """The model file of a method."""
-    few = {"states": 4, "most_states": 4, "iterations": 4, "budget": None} | settings
-    few["iterations"] = None if method == "crf" else few["iterations"]
-    learner = METHODS[method].fit(Settings(engine=engine, **few), bank)
+    few = {"n_states": 4, "iterations": 4, "budget": None, "engine": engine} | settings
+    learner = METHODS[method].fit(Settings(few), bank)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         learner.model_.save(path)
@@ -73,10 +73,10 @@ def time_em(bank: sw.Treebank, cluster: Cluster, states: int, rounds: int) -> bo
     for _ in range(rounds):
         for name, engine in engines.items():
             clock = _Iterations(perf_counter)
-            sw.EMLPCFG(states, iterations=8, engine=engine, on_iteration=clock.note).fit(bank)
+            sw.EMLPCFG(states, iterations=8, engine=engine, listen=clock.note).fit(bank)
             seconds[name] += [b - a for a, b in clock.pairs(states)]
     counter = _Iterations(lambda: count_bytes(cluster))  # in a run of its own: to ask takes time
-    sw.EMLPCFG(states, iterations=4, engine=cluster, on_iteration=counter.note).fit(bank)
+    sw.EMLPCFG(states, iterations=4, engine=cluster, listen=counter.note).fit(bank)
     print(f"\nIterations of EM with {states} states, {rounds} runs of each in turns.\n")
     machine.print_table(
         ("where", "iterations", "median s", "least s"),
@@ -100,8 +100,10 @@ class _Iterations:
         self.measure = measure
         self.ends: list[tuple[int, Any]] = []
 
-    def note(self, iteration: int, states: int, log_likelihood: float) -> None:
-        self.ends.append((states, self.measure()))
+    def note(self, event: Event) -> None:
+        """Measure after an E-step."""
+        if "log_likelihood" in event.facts:
+            self.ends.append((event.facts["states"], self.measure()))
 
     def pairs(self, states: int) -> Iterator[tuple[Any, Any]]:
         """Neighbours at one level: between levels, states are split and merged too."""

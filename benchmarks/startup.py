@@ -28,6 +28,7 @@ model = sw.SpectralLPCFG(n_states=8).fit(sw.bundled_treebank("train")).model_
 print(sw.Parser(model).parse("the girl saw a dog in the garden .".split()).tree)
 """
 SENTENCE = "The company said that it expects higher sales .\n"
+LONGER = SENTENCE.replace(".", "in the second half of the year than in the first .")
 PYTHON = (sys.executable,)
 COMMANDS = {
     "python -c pass": (*PYTHON, "-c", "pass"),
@@ -38,7 +39,9 @@ COMMANDS = {
 }
 
 
-def run_once(command: tuple[str, ...], cache: str | None = None) -> tuple[float, float]:
+def run_once(
+    command: tuple[str, ...], cache: str | None = None, text: str = SENTENCE
+) -> tuple[float, float]:
     """CPU and wall seconds of a fresh process."""
     paths = [str(machine.ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
@@ -48,7 +51,7 @@ def run_once(command: tuple[str, ...], cache: str | None = None) -> tuple[float,
         environment["NUMBA_CACHE_DIR"] = cache
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
     done = subprocess.run(
-        command, input=SENTENCE, env=environment, capture_output=True, text=True, check=False
+        command, input=text, env=environment, capture_output=True, text=True, check=False
     )
     wall = perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -80,10 +83,12 @@ def parse_rows(repeats: int, n_cold: int) -> list[tuple[str, str, str]]:
         caches = [str(Path(folder) / f"cache{place}") for place in range(n_cold)]
         cold = [run_once(command, cache) for cache in caches]
         warm = [run_once(command, caches[-1]) for _ in range(repeats)]
+        longer = run_once(command, str(Path(folder) / "longer"), LONGER)
         doctor = (*PYTHON, "-m", "sapwood", "doctor", "--warm")
         rows = [
             row("sapwood parse, one sentence, compiled kernels", warm),
             row("sapwood parse, one sentence, no kernel compiled yet", cold),
+            row("sapwood parse, one sentence of 20 words, no kernel compiled yet", [longer]),
         ]
         if "--warm" in _help_of("doctor"):
             first, second = (run_once(doctor, str(Path(folder) / "all")) for _ in range(2))

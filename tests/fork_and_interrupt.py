@@ -33,10 +33,14 @@ def load_everything() -> None:
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Fork, wait, interrupt, and read what comes."""
-    began = perf_counter()
+    started, says_started = os.pipe()
     pid, terminal = pty.fork()
     if pid == 0:
-        run_command(request)
+        run_command(request, says_started)
+    os.close(says_started)
+    os.read(started, 1)  # on a crowded machine the fork alone may take longer than the delay
+    os.close(started)
+    began = perf_counter()
     text, interrupt_at = b"", began + (PATIENCE if request["delay"] is None else request["delay"])
     while perf_counter() - began < 2 * PATIENCE:
         wait = max(0.0, interrupt_at - perf_counter())
@@ -62,8 +66,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def run_command(request: dict[str, Any]) -> None:
-    """Be the command, as a fresh process would be."""
+def run_command(request: dict[str, Any], says_started: int) -> None:
+    """Be the command, as a fresh process would be, and write a byte when it starts."""
     from sapwood.__main__ import main
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -72,6 +76,7 @@ def run_command(request: dict[str, Any]) -> None:
     sys.stdin, sys.stdout, sys.stderr = (
         os.fdopen(number, mode, closefd=False) for number, mode in ((0, "r"), (1, "w"), (2, "w"))
     )
+    os.write(says_started, b"s")
     try:
         main()
     except SystemExit as end:

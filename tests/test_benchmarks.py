@@ -10,16 +10,21 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 from benchmarks import compare, run_all
+
+from sapwood.core.model_files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
 OF_PAPERS = sorted(f"papers/{path.name}" for path in (FOLDER / "papers").glob("*.py"))
-TOOLS = {"__main__.py", "run_all.py", "compare.py", "latent_bigrams_gpu.py"}  # which needs a GPU
+# Left out of `make bench`: one needs a GPU, one another checkout.
+TOOLS = {"__main__.py", "run_all.py", "compare.py", "latent_bigrams_gpu.py", "against.py"}
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -137,3 +142,42 @@ def test_two_files_on_the_command_line(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "is no file of `make bench`" in done.stderr
+
+
+# -- two checkouts --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def against(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script, imported as it is when it runs: with its folder on the path."""
+    monkeypatch.syspath_prepend(FOLDER)
+    return importlib.import_module("against")
+
+
+def test_the_parts_in_which_two_model_files_differ_are_named(
+    tmp_path: Path, against: ModuleType
+) -> None:
+    paths = [tmp_path / f"{k}.sapwood" for k in range(3)]
+    header = {"kind": "X", "sha256": "a", "model": {"record": {"method": "em", "seed": 0}}}
+    other = {"kind": "X", "sha256": "b", "model": {"record": {"method": "em", "seed": 1}}}
+    rows = np.arange(6.0)
+    write_atomically(paths[0], {"rules": rows, "words": rows}, header)
+    write_atomically(paths[1], {"rules": rows, "words": rows}, header)
+    write_atomically(paths[2], {"rules": rows, "words": rows + 1.0}, other)
+    assert against.differences(paths[0], paths[1]) == "all bytes"
+    assert (
+        against.differences(paths[0], paths[2]) == "all but array words, model.record.seed (of 5)"
+    )
+
+
+def test_ratios_are_of_this_checkout_over_the_other(against: ModuleType) -> None:
+    pairs = [(1.0, 1.1), (2.0, 2.0), (1.5, 1.2)]
+    assert against.row("x", pairs, "")[1:5] == ("1.000 / 1.500", "1.100 / 1.200", "1.100", "1.000")
+
+
+def test_a_checkout_is_compared_with_itself() -> None:
+    command = [sys.executable, str(FOLDER / "against.py"), "--other", str(ROOT / "src")]
+    options = ["--parts", "start", "--only", "import sapwood", "--repeats", "1"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("| import sapwood")]
+    assert 0.1 < float(line.split("|")[4]) < 10

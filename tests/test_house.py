@@ -13,6 +13,9 @@ LIMITS = {
     "public constants defined twice": 15,
     "docstrings of at most three words": 0,
     "docstrings that begin with Of": 0,
+    "parameters that begin with Of": 0,
+    "EM loops": 1,
+    "copies of method lists": 0,
     "isinstance on members": 4,
     "Info classes": 1,
 }
@@ -26,6 +29,9 @@ def total(xs, kind):
     "Too short."
     if isinstance(xs, LatentGrammar | int) or isinstance(kind, (str, models.SpanNetwork)):
         return _add(xs) + _twice(xs) + _twice(xs)
+    for _ in range(N_ITERATIONS):
+        xs = [x + 1 for x in xs]
+    return {"a": Method(), "b": Method(), "c": Method()}
 def _add(xs):
     return sum(xs)
 def _twice(xs):
@@ -35,6 +41,8 @@ def refine(xs): ...
     "two.py": """
 LONGEST: int = 4
 SHORTEST = 1
+Model = Ensemble | Member
+KINDS = ("a", "c", "b"), ("a", "b"), ("a", "b", "d")
 def total(xs): ...
 def refined(xs):
     "Of no tree. A list, after all."
@@ -43,7 +51,13 @@ def is_refined(xs): ...
 class Table:
     "A table."
     def refine(self): ...
+    rate: float = parameter(1, ANYTHING, "Of AdaGrad.")
+    size: int = positional(default=1, domain=ANYTHING, words="Of a step.", kw_only=False)
     def _once(self):
+        while isinstance(self, Model):
+            self.maximise_counts()
+        for _ in range(3):
+            self.maximised()
         return self._once
     def _refined(self): ...
 """,
@@ -53,7 +67,10 @@ COUNTS = {
     "public constants defined twice": ["LONGEST"],
     "docstrings of at most three words": ["Too short.", "A table."],
     "docstrings that begin with Of": ["Of a fit", "Of no tree"],
-    "isinstance on members": ["LatentGrammar", "SpanNetwork"],
+    "parameters that begin with Of": ["Of AdaGrad", "Of a step"],
+    "EM loops": ["range(N_ITERATIONS)", "while isinstance"],
+    "copies of method lists": ["('a', 'c', 'b')"],
+    "isinstance on members": ["LatentGrammar", "SpanNetwork", "Model"],
     "Info classes": ["FitInfo"],
     "short helpers called once": ["_add", "_once"],
     "participles": ["refined", "_refined"],

@@ -24,3 +24,13 @@ def test_listing_the_public_names_loads_nothing_heavy() -> None:
 
 def test_the_check_can_fail() -> None:
     assert "scipy" in loaded_after("import scipy")
+
+
+def test_modules_of_the_command_line_are_not_searched_for_garbage_and_later_objects_are() -> None:
+    code = (
+        "import atexit, gc, sys\nfrom sapwood.__main__ import main\n"
+        "sys.argv = ['sapwood', '--version']\n"
+        "atexit.register(lambda: print(gc.isenabled(), gc.get_freeze_count() > 10_000))\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "True True"

@@ -32,9 +32,6 @@ DOORS = {
     # Methods of models that need charts: log_prob of a tree, posteriors of a network's spans.
     ("constituency.grammar.member", "constituency.parse.prepared"),
     ("constituency.grammar.discriminative", "constituency.parse.spans"),
-    # A weighted grammar can be turned into a latent grammar, so that a parser reads it.
-    ("hankel.model.weighted_grammar", "constituency.data.transform"),
-    ("hankel.model.weighted_grammar", "constituency.grammar.latent_grammar"),
     # Learners make their engine when they are fitted.
     ("core.learner", "execute"),
 }

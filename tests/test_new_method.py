@@ -99,7 +99,7 @@ def test_a_method_that_is_not_there_is_refused_with_those_that_are(tmp_path: Pat
 
 def test_python_and_ensembles_take_it(toy: Method) -> None:
     bank = sw.bundled_treebank("dev")[:40]
-    learner, report = train_method("toy", Settings(states=2, seed=5), bank)
+    learner, report = train_method("toy", Settings({"n_states": 2, "seed": 5}), bank)
     assert isinstance(learner, ToyPCFG)
     assert (learner.salt, learner.n_states, report["seed"]) == (3, 2, 5)
     with pytest.raises(sw.SapwoodError, match="is no kind of candidate"):

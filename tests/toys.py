@@ -275,3 +275,12 @@ def strings_grammar(n: int, d: int, seed: int) -> WeightedGrammar:
     return WeightedGrammar(
         symbols, rng.dirichlet(np.ones(n)), (stop[:, None] * words).T.copy(), binary
     )
+
+
+def change_basis(grammar: WeightedGrammar, matrix: np.ndarray) -> WeightedGrammar:
+    """The same function in another basis: inside vectors become `matrix @ beta(x)`."""
+    inverse = np.linalg.inv(matrix)
+    return WeightedGrammar(
+        grammar.symbols, grammar.initial @ inverse, grammar.terminals @ matrix.T,
+        np.einsum("xa,abc,by,cz->xyz", matrix, grammar.binary, inverse, inverse, optimize=True),
+    )  # fmt: skip

@@ -17,8 +17,9 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,17 +90,29 @@ def docstrings_with_of(trees: Trees) -> Iterator[str]:
     yield from (f"{at}: {line}" for at, line in _first_lines(trees) if line.startswith("Of "))
 
 
+def _names(node: ast.AST) -> set[str]:
+    """The names and attributes in an expression."""
+    return {getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(node)}
+
+
+def _member_kinds(trees: Trees) -> set[str]:
+    """Classes of members, and names of unions of them, such as `Model = Member | Ensemble`."""
+    unions = {
+        name for tree in trees.values() for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp)
+        and _names(node.value) & MEMBERS for target in node.targets for name in _names(target)
+    }  # fmt: skip
+    return MEMBERS | unions - {""}
+
+
 def questions_of_kind(trees: Trees) -> Iterator[str]:
     """Calls of `isinstance` that ask which kind of member a model is."""
+    members = _member_kinds(trees)
     for file, tree in trees.items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
-                kinds = {
-                    getattr(part, "id", getattr(part, "attr", ""))
-                    for part in ast.walk(node.args[1])
-                }
-                if kinds & MEMBERS:
-                    yield f"{file}:{node.lineno}: {ast.unparse(node)}"
+            is_question = isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"
+            if is_question and _names(node.args[1]) & members:
+                yield f"{file}:{node.lineno}: {ast.unparse(node)}"
 
 
 def info_classes(trees: Trees) -> Iterator[str]:
@@ -108,6 +121,58 @@ def info_classes(trees: Trees) -> Iterator[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and node.name.endswith("Info"):
                 yield f"{file}:{node.lineno}: {node.name}"
+
+
+def _loops_over_iterations(node: ast.AST) -> bool:
+    """Whether a statement takes M-steps again and again, or counts iterations."""
+    if not isinstance(node, ast.For | ast.While):
+        return False
+    calls = (part.func for part in ast.walk(node) if isinstance(part, ast.Call))
+    called = {name for call in calls for name in _names(call)}
+    if any(re.search(r"(^|_)maximise(_|$)", name) for name in called):
+        return True
+    is_unnamed = isinstance(node, ast.For) and _names(node.target) == {"_", ""}
+    return is_unnamed and any("iterations" in name.lower() for name in _names(node.iter))
+
+
+def em_loops(trees: Trees) -> Iterator[str]:
+    """Loops that take E-steps and M-steps in turn."""
+    for file, tree in trees.items():
+        for node in ast.walk(tree):
+            if _loops_over_iterations(node):
+                yield f"{file}:{node.lineno}: {ast.unparse(node).partition(chr(10))[0]}"
+
+
+def _strings(nodes: Iterable[ast.AST | None]) -> list[str]:
+    """The texts among some expressions."""
+    found = (node.value for node in nodes if isinstance(node, ast.Constant))
+    return [text for text in found if isinstance(text, str)]
+
+
+def method_lists(trees: Trees) -> Iterator[str]:
+    """Lists of three or more names of methods outside the registry that has them."""
+    registries = [
+        set(_strings(node.keys)) for tree in trees.values() for node in ast.walk(tree)
+        if isinstance(node, ast.Dict)
+        and any(isinstance(x, ast.Call) and _names(x.func) & {"Method"} for x in node.values)
+    ]  # fmt: skip
+    for file, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Tuple | ast.List | ast.Set):
+                names = _strings(node.elts)
+                if len(names) == len(node.elts) > 2 and any(
+                    x.issuperset(names) for x in registries
+                ):
+                    yield f"{file}:{node.lineno}: {ast.unparse(node)}"
+
+
+def parameters_with_of(trees: Trees) -> Iterator[str]:
+    """Descriptions of parameters that begin with "Of"."""
+    for file, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and _names(node.func) & {"parameter", "positional"}:
+                words = _strings([*node.args[2:3], *(x.value for x in node.keywords)])
+                yield from (f"{file}:{node.lineno}: {x}" for x in words if x.startswith("Of "))
 
 
 def _functions(trees: Trees) -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -144,6 +209,9 @@ NUMBERS = {
     "public constants defined twice": Number(None, constants_defined_twice),
     "docstrings of at most three words": Number(0, short_docstrings),
     "docstrings that begin with Of": Number(0, docstrings_with_of),
+    "parameters that begin with Of": Number(0, parameters_with_of),
+    "EM loops": Number(1, em_loops),
+    "copies of method lists": Number(0, method_lists),
     "isinstance on members": Number(4, questions_of_kind),
     "Info classes": Number(1, info_classes),
     "short helpers called once": Number(None, helpers_called_once),

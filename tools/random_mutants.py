@@ -2,7 +2,7 @@
 
     python tools/random_mutants.py lm/model                  20 mutants of src/sapwood/lm/model
     python tools/random_mutants.py lm/model -n 50 --seed 3   50 others, the same at every run
-    python tools/random_mutants.py networks/layers.py --list  name the mutants without running tests
+    python tools/random_mutants.py networks/encoder.py --list  name mutants, run no tests
 
 A mutant changes one place of the syntax tree: an operator, a comparison, a constant, a condition,
 the order of two arguments, or it drops a statement. The tests that must notice it come from all

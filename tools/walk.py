@@ -157,12 +157,13 @@ def iterate_em(recorder: Recorder, _: Path) -> None:
     """From the end of one EM iteration to the end of the next."""
     import sapwood as sw
 
-    def listen(iteration: int, _: int, __: float) -> None:
-        recorder.stop()
-        if iteration == 2:
-            recorder.start()
+    def listen(event: Any) -> None:
+        if "log_likelihood" in event.facts:
+            recorder.stop()
+            if event.facts["iteration"] == 2:
+                recorder.start()
 
-    sw.EMLPCFG(n_states=2, iterations=4, on_iteration=listen).fit(sw.bundled_treebank("dev"))
+    sw.EMLPCFG(n_states=2, iterations=4, listen=listen).fit(sw.bundled_treebank("dev"))
     recorder.stop()
 
 

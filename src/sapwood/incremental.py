@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sapwood.core.arrays import FloatArray
-from sapwood.core.errors import SapwoodError, as_sentence, describe, join_words
+from sapwood.core.errors import (
+    SapwoodError,
+    SapwoodValueError,
+    as_count,
+    as_items,
+    as_sentence,
+    count,
+    describe,
+    join_words,
+)
+from sapwood.lm.data.text import refuse_reserved_words
 from sapwood.lm.model.language_model import LanguageModel
 
 if TYPE_CHECKING:
@@ -81,6 +91,11 @@ def join_tokens(found: Surprisal, sizes: Sequence[int], names: Sequence[str]) ->
     names
         The units, as they are to be called.
 
+    Raises
+    ------
+    SapwoodError
+        If there are not as many names as sizes, or the sizes do not add up to the words.
+
     Examples
     --------
     >>> import sapwood as sw
@@ -89,7 +104,8 @@ def join_tokens(found: Surprisal, sizes: Sequence[int], names: Sequence[str]) ->
     >>> joined.words, round(joined.total - found.total, 9)
     (('they', 'sleep.', '</s>'), 0.0)
     """
-    ends = found.words[sum(sizes) :]
+    ends = found.words[-1:] if found.words[-1:] == (END,) else ()
+    sizes = _check_units(sizes, names, len(found.words) - len(ends))
     stops = np.cumsum([*sizes, *[1] * len(ends)])
     table = np.full((len(MEASURES), len(stops)), np.nan)
     for unit, (start, stop) in enumerate(pairwise([0, *stops.tolist()])):
@@ -101,6 +117,25 @@ def join_tokens(found: Surprisal, sizes: Sequence[int], names: Sequence[str]) ->
         if np.isinf(found.surprisal[start:stop]).any():  # what follows in the unit is NaN
             table[0, unit] = np.inf
     return Surprisal((*names, *ends), found.unit, *table)
+
+
+def _check_units(sizes: Sequence[int], names: Sequence[str], n_words: int) -> list[int]:
+    """The sizes of units of a sentence of `n_words` words, refused where they do not fit."""
+    counts = [
+        as_count(size, f"size {place}")
+        for place, size in enumerate(as_items(sizes, "a list of sizes"), 1)
+    ]
+    names = list(as_items(names, "a list of names"))
+    if len(counts) != len(names):
+        msg = f"{count(len(counts), 'size')} and {count(len(names), 'name')} of units"
+        raise SapwoodValueError(msg, hint="give one name for each unit")
+    if (total := sum(counts)) != n_words:
+        msg = (
+            f"the units have {count(total, 'token')}, and the sentence has {count(n_words, 'word')}"
+        )
+        hint = "sizes add up to the words of the sentence, without its end"
+        raise SapwoodValueError(msg, hint=hint)
+    return counts
 
 
 def surprisal(
@@ -132,14 +167,15 @@ def surprisal(
     restart
         For grammars: the probability, at each word, that the derivation is broken off and a new
         fragment begins. With a small value such as 1e-4 no word is impossible; 0 gives
-        the exact surprisal of the grammar.
+        the exact surprisal of the grammar. Language models have no derivation to break off.
     check
         Called after each word of a grammar's sentence; raises an error to give up.
 
     Raises
     ------
     SapwoodError
-        If the model has no probabilities of prefixes, as spectral models and networks.
+        If the model has no probabilities of prefixes, as spectral models and networks, or one of
+        the words is a reserved symbol such as `</s>`.
 
     Examples
     --------
@@ -156,7 +192,13 @@ def surprisal(
     if not 0.0 <= restart < 1.0:
         raise SapwoodError(f"restart is {restart}, expected a probability below 1")
     sentence = as_sentence(words)
+    refuse_reserved_words(sentence)
     if isinstance(model, LanguageModel):
+        if restart:
+            raise SapwoodError(
+                f"restart is {restart:g}, and a language model has no derivation to break off",
+                hint="leave it out: a language model gives every word a probability",
+            )
         return _by_language_model(model, sentence, unit)
     return _by_grammars(model, sentence, unit, restart, check)
 

@@ -18,10 +18,11 @@ it decides how to estimate the remaining time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -44,6 +45,11 @@ class Event(NamedTuple):
         Size of the part in work, in units of `total`; steps inside belong to this part.
     is_over
         Whether the step has ended, so that the outer one is in work again.
+    facts
+        What a training has just found out inside of `outer`; empty in events of progress. After an
+        iteration or a pass `iteration`, counted from 1, `states` and `log_likelihood`, for
+        dependency parsers `member` instead of `states`; `iteration` and `dev_f1` after parsing the
+        dev trees; `trial` when the outcome of a candidate of an ensemble is known.
     """
 
     what: str
@@ -53,6 +59,7 @@ class Event(NamedTuple):
     outer: Event | None = None
     size: float = 1.0
     is_over: bool = False
+    facts: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def path(self) -> tuple[Event, ...]:
@@ -82,7 +89,8 @@ class Event(NamedTuple):
         return inside if known else None
 
 
-Listener = Callable[[Event], None]
+# A network that is told its passes takes an answer: the number of passes there is time for in all.
+Listener = Callable[[Event], Any]
 # the listener, and the innermost step that is running
 _state: ContextVar[tuple[Listener, Advance | None] | None] = ContextVar("progress", default=None)
 
@@ -106,6 +114,45 @@ def listening(listener: Listener) -> Iterator[None]:
         yield
     finally:
         _state.set(before)
+
+
+@contextmanager
+def also_listening(*listeners: Listener) -> Iterator[None]:
+    """Call functions with every `Event` of the steps inside, besides the listener that is there.
+
+    The first answer that is not None is that of all.
+    """
+    before = _state.get()
+    outer, innermost = ((), None) if before is None else ((before[0],), before[1])
+
+    def call_all(event: Event) -> Any:
+        answers = [listener(event) for listener in (*outer, *listeners)]
+        return next((answer for answer in answers if answer is not None), None)
+
+    if listeners:
+        _state.set((call_all, innermost))
+    try:
+        yield
+    finally:
+        _state.set(before)
+
+
+def tell(**facts: Any) -> Any:
+    """Call the listener with facts about a training; returns its answer.
+
+    Examples
+    --------
+    >>> seen = []
+    >>> with listening(seen.append), step("EM"):
+    ...     tell(iteration=1, states=2, log_likelihood=-7.5)
+    >>> [dict(event.facts) for event in seen if event.facts]
+    [{'iteration': 1, 'states': 2, 'log_likelihood': -7.5}]
+    """
+    state = _state.get()
+    if state is None:
+        return None
+    outer = None if state[1] is None else state[1].event
+    return state[0](Event("", outer=outer, is_over=True, facts=facts))
 
 
 class Advance:

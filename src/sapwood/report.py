@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sapwood.constituency.report.inspect import inspect_model as inspect_model
     from sapwood.constituency.report.inspect import inspect_spectrum as inspect_spectrum
     from sapwood.constituency.report.inspect import telling_member as telling_member
+    from sapwood.constituency.report.parses import parse_report as parse_report
     from sapwood.constituency.report.training import budget_report as budget_report
     from sapwood.constituency.report.training import checkup as checkup
     from sapwood.constituency.report.training import comparison_row as comparison_row
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from sapwood.constituency.report.trees import Evaluation as Evaluation
     from sapwood.constituency.report.trees import ScoreReport as ScoreReport
     from sapwood.constituency.report.trees import evaluate_trees as evaluate_trees
-    from sapwood.constituency.report.trees import parse_report as parse_report
     from sapwood.constituency.report.trees import score_sentences as score_sentences
     from sapwood.constituency.report.trees import score_trees as score_trees
     from sapwood.constituency.report.trees import split_report as split_report
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 _NAMES = {
     "sapwood.constituency.report.inspect": "identify_bounds inspect_model inspect_spectrum "
     "telling_member",
+    "sapwood.constituency.report.parses": "parse_report",
     "sapwood.constituency.report.training": "budget_report checkup comparison_row score_on "
     "training_report",
-    "sapwood.constituency.report.trees": "Evaluation ScoreReport evaluate_trees parse_report "
+    "sapwood.constituency.report.trees": "Evaluation ScoreReport evaluate_trees "
     "score_sentences score_trees split_report treebank_report",
     "sapwood.core.model_card": "model_card",
     "sapwood.identify.report": "identify_family identify_table unmix_report",

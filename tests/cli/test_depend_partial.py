@@ -84,6 +84,10 @@ def test_nothing_filled_in_changes_nothing(cli: Run, parser: str, tmp_path: Path
         ({(1, HEAD): "2", (2, HEAD): "1"}, 3, "words 1 and 2 hang on each other in a circle (see"),
         ({(1, HEAD): "0", (3, HEAD): "0"}, 4, "words 1 and 3 both have the head 0"),
         ({(1, HEAD): "3", (2, HEAD): "4"}, 3, "the arcs from 3 to 1 and from 4 to 2 cross"),
+        ({(2, HEAD): "1", (2, RELATION): "root"}, 3, "word 2 has the relation root, and its"),
+        ({(1, HEAD): "0", (3, RELATION): "root"}, 4,
+         "words 1 and 3 are both the root, by head 0 or relation root, and a tree has one root"),
+        ({(1, RELATION): "root", (2, RELATION): "root"}, 3, "words 1 and 2 are both the root"),
         ({(1, HEAD): "99"}, 2, "word 1 has the head 99, but the sentence has"),
         ({(1, HEAD): "x"}, 2, "word 1 has the head 'x', expected a number"),
     ],
@@ -109,3 +113,14 @@ def test_options_that_contradict_each_other(misused: Run, parser: str, tmp_path:
         done = misused("depend", "parse", parser, file, "--text", option)
         assert "lines of words" in done.err
     misused("depend", "parse", parser, file, "--scores", "--json")
+
+
+@pytest.mark.parametrize("options", [(), ("--partial",), ("--keep-tags",)])
+def test_an_empty_file_has_no_sentence_and_a_broken_one_is_refused(
+    cli: Run, fails: Run, parser: str, options: tuple[str, ...]
+) -> None:
+    done = cli("depend", "parse", parser, *options, stdin="")
+    assert (done.status, done.out) == (0, "")
+    assert "0 sentences" in done.err
+    said = fails("depend", "parse", parser, *options, "--skip-bad", stdin="1\tx\n").err
+    assert "<stdin>: no sentence found" in said

@@ -12,7 +12,9 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from time import perf_counter, sleep
 from types import SimpleNamespace
 
 import pytest
@@ -80,6 +82,39 @@ def test_the_line_is_gone_before_anything_else(
         assert last(terminal) == "reading: tree 2 of 4  25 %  about 6 s left"
         display.line("    em 16  3.0 s")
         assert terminal.getvalue().endswith(f"{WIPE}    em 16  3.0 s\n")
+    assert last(terminal) == ""
+
+
+def test_seconds_go_on_while_something_is_compiled(
+    display: Display, clock: Clock, terminal: Terminal
+) -> None:
+    with step("reading", total=4, unit="tree") as advance:
+        clock.now += 2
+        advance(1)
+        display.overlay("kernel 1, forest.prune ...")
+        assert last(terminal) == "kernel 1, forest.prune ..."
+        clock.now += 3
+        display.refresh()  # as the thread that ticks does
+        assert last(terminal) == "kernel 1, forest.prune ...  3 s"
+        display.overlay("")
+        assert last(terminal) == ""
+        clock.now += 1
+        display.refresh()
+        assert last(terminal).startswith("reading: tree 2 of 4")
+
+
+def test_the_clock_ticks_for_a_text_without_a_step(
+    monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+) -> None:
+    monkeypatch.setattr("sapwood.cli.display.PERIOD", 0.01)
+    seconds = count(100)
+    display = Display(lambda: next(seconds))  # each look at the clock is a second later
+    display.overlay("kernel 1 ...")
+    deadline = perf_counter() + 10
+    while len(re.findall(r"kernel 1 \.\.\.  \d+ s", terminal.getvalue())) < 3:
+        assert perf_counter() < deadline
+        sleep(0.01)
+    display.overlay("")
     assert last(terminal) == ""
 
 

@@ -98,7 +98,11 @@ def test_score_sample_and_inspect_of_any_model(
 @pytest.mark.parametrize(
     ("arguments", "text", "message"),
     [
-        (["score"], "a b\na c\n", r"-:2: symbol 'c', the 2. of its string, is not in the model"),
+        (
+            ["score"],
+            "a b\na c\n",
+            r"<stdin>:2: symbol 'c', the 2. of its string, is not in the model",
+        ),
         (["parse"], "a x\n", "symbol 'x'"),
     ],
 )
@@ -215,12 +219,20 @@ def test_parse_keeps_given_pairs(cli: Run, model: str) -> None:
         ("a a b\n(y)\n", "2:2", "the sign 'y' says nothing about pairs", "one sign"),
         ("a b a\n.()\n", "2:2", "neighbours cannot be a pair", "put other signs"),
         ("a b a\n", "1", "a string without the signs of its pairs", "one sign"),
-        ("a b a\n.||\n", "1", "no brackets have the pairs .||", "a symbol with"),
+        ("a b a\n.||\n", "1", "no brackets have symbol 2 (|) in some pair", "ask for less"),
     ],
 )
 def test_bad_pairs_are_refused_with_line_and_column(
     fails: Run, model: str, text: str, where: str, message: str, hint: str
 ) -> None:
     said = fails("hankel", "parse", model, "-", "--partial", stdin=text).err
-    assert f":{where}: {message}" in said.replace("error: -", ":").replace("::", ":")
+    assert f"error: <stdin>:{where}: {message}" in said
     assert f"hint: {hint}" in said
+
+
+def test_errors_name_stdin_and_the_signs_that_clash(fails: Run, model: str) -> None:
+    told = fails("hankel", "parse", model, "--partial", stdin="a b\n)(\n").err
+    assert "error: <stdin>:2:1: a closing bracket" in told
+    told = fails("hankel", "parse", model, "--partial", stdin="a a b b a b\n(<).|.\n").err
+    assert "<stdin>:1: no brackets have the pair of symbols 1 and 3 and symbol 2 (<) in" in told
+    assert "<stdin>:1: symbol 'c'" in fails("score", model, stdin="c\n").err

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.conftest import Learn
+from tests.conftest import Learn, Run
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
@@ -494,3 +494,22 @@ def test_a_mix_with_a_network_is_one_model(cli, with_network: Path) -> None:
     shown = cli("inspect", with_network).out
     assert "cluster" in shown
     assert "encoder" in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "writers"),
+    [
+        (("parse",), "`sapwood train`"),
+        (("depend", "parse"), "`sapwood depend train`"),
+        (("depend", "rerank"), "`sapwood depend train --method rerank`"),
+        (("lm", "evaluate"), "`sapwood lm train`"),
+        (("hankel", "parse"), "`sapwood hankel learn`"),
+        (("surprisal",), "`sapwood train` or `sapwood lm train`"),
+    ],
+)
+def test_where_a_model_is_missing_the_command_that_writes_it_is_named(
+    fails: Run, tmp_path: Path, command: tuple[str, ...], writers: str
+) -> None:
+    said = fails(*command, tmp_path / "missing", tmp_path / "text").err
+    assert "missing: no such model file" in said
+    assert f"hint: name a file that {writers} wrote" in said

@@ -115,7 +115,7 @@ def test_unknown_tags_are_refused_with_the_nearest(cli: Run, tmp_path: Path) -> 
     result = cli("parse", "bundled", "-", "--tagged", stdin="the/DT dog/NNX\n")
     assert result.status == 1
     assert "<stdin>:1:12: the tag of 'dog' is NNX" in result.err
-    assert "nearest that it has: NN" in result.err
+    assert "nearest that it has: 'NN', 'NNP', 'NNS'" in result.err
     bank = tmp_path / "gold.mrg"
     bank.write_text("(S (NP (QQ the) (NN dog)))\n")
     result = cli("parse", "bundled", bank, "--tagged")
@@ -131,3 +131,9 @@ def test_processes_give_the_same(cli: Run) -> None:
         for n in (1, 2)
     )
     assert one == two
+
+
+def test_unknown_tags_get_the_nearest_in_quotes(fails: Run) -> None:
+    said = fails("parse", "bundled", "-", "--tagged", stdin="the/dt dog/nn\n").err
+    assert "<stdin>:1:5: the tag of 'the' is dt" in said
+    assert "hint: the nearest that it has: 'DT', " in said

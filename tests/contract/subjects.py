@@ -24,9 +24,10 @@ from sapwood.core.model_files import HOMES, SavedModel
 from sapwood.dependency.learn import ARC_METHODS
 from sapwood.dependency.learn.crf import ArcEstimator
 from sapwood.dependency.learn.moments import ArcParameters, ChainParameters
+from sapwood.hankel.learn import BRACKET_METHODS, STRING_METHODS
 from sapwood.identify.model.uniform_trees import UniformTreeModel
 from sapwood.lm.learn.eigenwords import WordEmbedding
-from sapwood.lm.learn.methods import LM_METHODS, LanguageEstimator
+from sapwood.lm.learn.methods import EMBEDDING_METHODS, LM_METHODS, LanguageEstimator
 
 N_TREES = 60
 SMALL = {"n_states": 2, "iterations": 1, "passes": 1}  # for those that have such parameters
@@ -114,13 +115,18 @@ def _public(name: str) -> type[Estimator] | None:
 
 def all_estimators() -> dict[str, type[Estimator]]:
     """Classes of estimators: all public ones, and those of all methods."""
-    methods = (*METHODS.values(), *ARC_METHODS.values(), *LM_METHODS.values())
+    registries = (
+        METHODS, ARC_METHODS, LM_METHODS, EMBEDDING_METHODS, STRING_METHODS, BRACKET_METHODS,
+    )  # fmt: skip
+    methods = [method for registry in registries for method in registry.values()]
     public = filter(None, map(_public, sw.__all__))
     return {found.__name__: found for found in (*public, *(x.estimator for x in methods))}
 
 
 ESTIMATORS = all_estimators()
 OF_TREES = [name for name, kind in ESTIMATORS.items() if issubclass(kind, TreebankEstimator)]
+OF_ARCS = [name for name, kind in ESTIMATORS.items() if issubclass(kind, ArcEstimator)]
+OF_STRINGS = ["SpectralWCFG", "UnsupervisedWCFG", "EMWCFG"]  # grammars, not automata
 
 
 def make(name: str, **given: Any) -> Any:

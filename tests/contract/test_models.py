@@ -13,16 +13,32 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import arc_toys
 from tests.conftest import Run
-from tests.contract.subjects import ESTIMATORS, KINDS, OF_TREES, contents, fitted, model
+from tests.contract.subjects import (
+    ESTIMATORS,
+    KINDS,
+    OF_ARCS,
+    OF_STRINGS,
+    OF_TREES,
+    contents,
+    fitted,
+    model,
+)
 
 import sapwood
 import sapwood as sw
 from sapwood.core.errors import ModelFormatError, SapwoodError
 from sapwood.core.model_files import HOMES, SavedModel
+from sapwood.dependency.parse.reranking import arc_parser
+from sapwood.hankel.data import PairConstraints, pair_signs
 from sapwood.incremental import Surprisal
 from sapwood.report import model_card, to_json
 
+ARC_MODELS = "sapwood.dependency.model.arc_model"
+STRING_MODELS = "sapwood.hankel.model.weighted_grammar"
+ARC_PARSERS = [kind for kind, home in HOMES.items() if home == ARC_MODELS]
+STRING_GRAMMARS = [kind for kind, home in HOMES.items() if home == STRING_MODELS]
 PARSERS = {type(fitted(name).model_).__name__ for name in OF_TREES}
 WORDS = ["the", "dog", "sleeps", "."]
 USUAL = {"record", "sharpness"}  # of the header: a file without has the usual value
@@ -240,6 +256,73 @@ def test_a_partial_line_is_parsed_as_the_same_request(kind: str, saved: Path, cl
     lines = "(the dog) ( sleeps .)\n"
     result = cli("parse", saved, "-", "--partial", "--jobs", 1, stdin=lines)
     assert result.out == f"{expected.tree}\n"
+
+
+@pytest.mark.parametrize("name", OF_ARCS)
+def test_its_arcs_have_the_tags_heads_and_relations_that_are_given(name: str) -> None:
+    parser = arc_parser(fitted(name).model_)
+    words = list(arc_toys.bank(1, 5)[0].words)
+    free = parser.parse(words).arcs
+    n, root = len(words), free.heads.index(0) + 1
+    other = next(word for word in range(1, n + 1) if word != root)
+    heads = [0 if word == other else None for word in range(1, n + 1)]
+    relations = [None] * n
+    relations[root - 1] = "obl"
+    parse = parser.parse(words, tags=["VERB", *[None] * (n - 1)], heads=heads, relations=relations)
+    for arcs in [parse.arcs, *(one.arcs for one in parse.k_best(3))]:
+        assert arcs.words == tuple(words)
+        assert arcs.upos[0] == "VERB"
+        assert arcs.heads.index(0) == other - 1
+        assert arcs.relations[root - 1] == "obl"
+    assert parse.constraint_log_prob < 0.0
+    relations[root - 1] = "root"
+    with pytest.raises(SapwoodError, match="are both the root"):
+        parser.parse(words, heads=heads, relations=relations)
+
+
+@pytest.mark.parametrize("kind", ARC_PARSERS)
+def test_filled_cells_are_parsed_as_the_same_request(kind: str, saved: Path, cli: Run) -> None:
+    words = ["the", "dog", "sings"]
+    expected = arc_parser(sw.load(saved)).parse(
+        words, tags=[None, "VERB", None], heads=[2, None, None], relations=[None, None, "root"]
+    )
+    cells = {1: ("_", "2", "_"), 2: ("VERB", "_", "_"), 3: ("_", "_", "root")}
+    rows = [
+        "\t".join([str(place), word, "_", upos, "_", "_", head, relation, "_", "_"])
+        for (place, (upos, head, relation)), word in zip(cells.items(), words, strict=True)
+    ]
+    text = "\n".join(rows) + "\n\n"
+    options = ("depend", "parse", saved, "--keep-tags", "--partial", "--json", "--jobs", 1)
+    found = json.loads(cli(*options, stdin=text).out)
+    assert found["heads"] == list(expected.arcs.heads)
+    assert found["relations"] == list(expected.arcs.relations)
+    assert (found["upos"][1], found["heads"][::2]) == ("VERB", [2, 0])
+    # files hold weights in single precision
+    assert found["constraint_log_prob"] == pytest.approx(expected.constraint_log_prob, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", OF_STRINGS)
+def test_its_brackets_have_the_pairs_that_are_given(name: str) -> None:
+    grammar = fitted(name).model_
+    words = [grammar.symbols[k % len(grammar.symbols)] for k in range(6)]
+    for signs in ("(..)..", ".(..).", "((.).)", "x|...x", "<.x..>"):
+        pairs = PairConstraints.parse(signs, len(words))
+        found = pair_signs(grammar.best_brackets(words, pairs))
+        for own, given in zip(found, signs, strict=True):
+            allowed = {"x": ".", "|": "()", "<": "(", ">": ")", ".": "().", "(": "(", ")": ")"}
+            assert own in allowed[given]
+        assert grammar.pair_log_prob(words, pairs).log <= 1e-9 or not grammar.is_probabilistic
+    with pytest.raises(SapwoodError, match="no brackets have the pair of symbols 1 and 3 and"):
+        grammar.best_brackets(words[:4], PairConstraints.parse("(<).", 4))
+
+
+@pytest.mark.parametrize("kind", STRING_GRAMMARS)
+def test_given_pairs_are_parsed_as_the_same_request(kind: str, saved: Path, cli: Run) -> None:
+    grammar = sw.load(saved)
+    words = [grammar.symbols[k % len(grammar.symbols)] for k in range(6)]
+    expected = grammar.best_brackets(words, PairConstraints.parse(".(..).", 6))
+    text = " ".join(words) + "\n.(..).\n"
+    assert cli("hankel", "parse", saved, "--partial", stdin=text).out == f"{expected.tree()}\n"
 
 
 # -- surprisal ------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -175,6 +176,54 @@ def test_interpreted_kernels_overflow_without_a_warning(monkeypatch: pytest.Monk
     with compiling.short_work():
         assert made(np.uint64(1 << 63)) == 1 << 63
     assert not made.overloads
+
+
+# -- signals --------------------------------------------------------------------------------------
+
+INTERRUPTED = """
+import ctypes
+import numpy as np
+
+raise_signal = ctypes.CDLL(None)["raise"]
+raise_signal.argtypes, raise_signal.restype = [ctypes.c_int], ctypes.c_int
+
+def work(number):
+    if number:
+        raise_signal(number)
+    return np.zeros(2), np.ones(1)
+
+def interrupt(Kernel, options):
+    kernel, ends = Kernel(work, {}, options), []
+    for number in (2, 0, 2, 2):
+        try:
+            ends.append([len(array) for array in kernel(number)])
+        except BaseException as error:
+            ends.append(type(error).__name__)
+    return ends
+"""
+RAN_BEFORE = """
+from numba import njit
+njit(lambda: np.zeros(1))()
+from sapwood.core.jit import OPTIONS, Kernel
+print(interrupt(Kernel, OPTIONS))
+"""
+ENDS = ["KeyboardInterrupt", [2, 1], "KeyboardInterrupt", "KeyboardInterrupt"]
+
+
+def test_an_interrupt_in_a_kernel_arrives_after_it() -> None:
+    """While its arrays become objects, an exception would end in a SystemError of Numba."""
+    module: dict[str, Any] = {"__name__": __name__}
+    exec(INTERRUPTED, module)
+    assert module["interrupt"](Kernel, OPTIONS) == ENDS
+
+
+@pytest.mark.slow
+def test_an_interrupt_arrives_after_a_kernel_where_numba_ran_before() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED + RAN_BEFORE], capture_output=True, text=True,
+        check=False, env=os.environ | {"PYTHONPATH": str(SOURCE)},
+    )  # fmt: skip
+    assert done.stdout == f"{ENDS}\n", done.stderr
 
 
 # -- all kernels ----------------------------------------------------------------------------------

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Thread
+from typing import Any
 
 import pytest
+from tests import arc_toys
 
 import sapwood as sw
+from sapwood.core.learner import FORMER_CALLBACKS
 from sapwood.execute.engine import ordered_map
-from sapwood.progress import Event, counted, listening, note, step
+from sapwood.progress import Event, also_listening, counted, listening, note, step, tell
 
 
 def shares_of(events: list[Event]) -> list[float]:
@@ -132,3 +136,57 @@ def test_listeners_inside_each_other() -> None:
             pass
     assert [event.what for event in inner] == ["mine", "mine"]
     assert [event.what for event in outer] == ["yours", "yours"]
+
+
+# -- facts of a training ------------------------------------------------------------------------
+
+
+def former_callbacks() -> list[tuple[sw.EMLPCFG, str, tuple[str, ...]]]:
+    bank = sw.bundled_treebank("dev")
+    arcs = arc_toys.bank(20)
+    few = {"folds": 2, "passes": 2}
+    plan = [sw.Candidate("spectral", 2)]
+    return [
+        (sw.EMLPCFG(2, iterations=2), "on_iteration", (bank[:20],)),
+        (sw.EMLPCFG(2, iterations=2), "on_grade", (bank[:20], bank[20:30])),
+        (sw.SpanCRF(passes=2), "on_iteration", (bank[:10],)),
+        (sw.SpanEncoder(passes=2, width=4, hidden=4), "on_iteration", (bank[:10],)),
+        (sw.EMDependency(2, iterations=2), "on_iteration", (arcs,)),
+        (sw.ArcCRF(1, **few), "on_pass", (arcs,)),
+        (sw.LatentArcCRF(2, iterations=1, **few), "on_pass", (arcs,)),
+        (sw.ArcEnsemble(members=2, encoder_passes=1, **few), "on_pass", (arcs,)),
+        (sw.EnsembleLPCFG(plan=plan), "on_trial", (bank[:20],)),
+    ]
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_former_callbacks_are_called_with_the_facts_of_events(number: int) -> None:
+    learner, name, data = former_callbacks()[number]
+    called: list[tuple[Any, ...]] = []
+    seen: list[Event] = []
+    outer: list[Event] = []
+    learner.set_params(**{name: lambda *given: called.append(given)}, listen=seen.append)
+    with listening(outer.append), pytest.warns(DeprecationWarning, match=f"{name}= is now listen="):
+        learner.fit(*data)
+    assert seen == outer  # whoever listens already goes on hearing
+    facts = [event.facts for event in seen]
+    names = FORMER_CALLBACKS[name]
+    found = [tuple(x[fact] for fact in names) for x in facts if set(names) <= set(x)]
+    assert called == found
+    assert len(called) >= (1 if name == "on_trial" else 2)
+    if name == "on_pass":
+        assert {type(x) for x in called[0]} == {str, int, float}
+
+
+def test_the_first_answer_is_that_of_all() -> None:
+    asked: list[str] = []
+
+    def answer(name: str, value: int | None) -> Callable[[Event], int | None]:
+        return lambda event: asked.append(name) or value if event.facts else None
+
+    with listening(answer("a", None)), step("all"), also_listening(answer("b", 3), answer("c", 4)):
+        assert tell(iteration=1) == 3
+    assert asked == ["a", "b", "c"]
+    assert tell(iteration=1) is None
+    with listening(answer("d", 0)):  # outside of all steps
+        assert tell(iteration=1) == 0

@@ -25,6 +25,7 @@ from sapwood.identify.model.uniform_trees import UniformTreeModel
 from sapwood.lm.data.counting import count_sentence_ngrams
 from sapwood.lm.data.ngrams import save_counts
 from sapwood.lm.model.language_model import LanguageModel
+from sapwood.progress import Event
 
 TREES = """\
 (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))
@@ -151,8 +152,13 @@ def checkpoints() -> tuple[bytes, ...]:
     kept: list[bytes] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "checkpoint"
+
+        def note(event: Event) -> None:
+            if "log_likelihood" in event.facts and path.exists():
+                kept.append(path.read_bytes())
+
         training = learner(path)
-        training.on_iteration = lambda *_: kept.append(path.read_bytes()) if path.exists() else None
+        training.listen = note
         training.fit(bank(), dev())
         return (*kept, path.read_bytes())
 

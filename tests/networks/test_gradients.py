@@ -6,27 +6,33 @@ import scipy.sparse as sp
 from tests.reference.networks import hidden_of_span, read_words
 
 from sapwood.core.arrays import starts_of
-from sapwood.networks.biaffine import (
+from sapwood.networks.encoder import (
+    Dropout,
+    Lookup,
+    bilstm,
+    encode,
+    encode_backward,
+    init_encoder,
+    lstm,
+    pack_sentences,
+)
+from sapwood.networks.network import EncoderSizes, Parameters
+from sapwood.networks.scores import (
     ArcSizes,
+    SpanSizes,
     arc_vectors,
     arc_vectors_backward,
     biaffine_heads,
     biaffine_heads_backward,
     biaffine_relations,
     biaffine_relations_backward,
+    fenceposts,
     init_arcs,
+    init_spans,
+    span_scores,
+    spans_backward,
 )
-from sapwood.networks.encoder import EncoderSizes, Lookup, encode, encode_backward, init_encoder
-from sapwood.networks.layers import (
-    Dropout,
-    Parameters,
-    bilstm,
-    cross_entropy_backward,
-    gold_log_likelihood,
-    lstm,
-    pack_sentences,
-)
-from sapwood.networks.spans import SpanSizes, fenceposts, init_spans, span_scores, spans_backward
+from sapwood.networks.training import cross_entropy
 
 LENGTHS = np.array([5, 4, 4, 2])
 SIZES, ARC_SIZES, N_TAGS, N_RELATIONS = EncoderSizes(5, 4, 3, 6), ArcSizes(5, 4), 7, 6
@@ -87,8 +93,8 @@ class ArcProblem:
         tasks = [*zip(posteriors, gold, strict=True), (relations.posteriors, self.relation),
                  (encoding.tags, self.tag)]  # fmt: skip
         if G is None:
-            return -sum(gold_log_likelihood(*task) for task in tasks)
-        *d_heads, d_relations, d_tags = (cross_entropy_backward(*task, 1.0) for task in tasks)
+            return sum(cross_entropy(*task, 1.0)[0] for task in tasks)
+        *d_heads, d_relations, d_tags = (cross_entropy(*task, 1.0)[1] for task in tasks)
         d_vectors = [
             *biaffine_heads_backward(P, G, vectors, self.starts, d_heads),
             *biaffine_relations_backward(P, G, vectors, relations, d_relations),

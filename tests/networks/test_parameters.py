@@ -5,10 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sapwood.networks.biaffine import ArcSizes, init_arcs
-from sapwood.networks.encoder import EncoderSizes, init_encoder
-from sapwood.networks.layers import Parameters, glorot_uniform
-from sapwood.networks.spans import INITIAL_LABEL_SCORE, SpanSizes, init_spans
+from sapwood.networks.encoder import glorot_uniform, init_encoder
+from sapwood.networks.network import EncoderSizes, Parameters
+from sapwood.networks.scores import (
+    INITIAL_LABEL_SCORE,
+    ArcSizes,
+    SpanSizes,
+    init_arcs,
+    init_spans,
+)
 from sapwood.networks.training import clip_gradients
 
 SIZES = EncoderSizes(word=7, form=5, tag=3, state=8)

@@ -10,12 +10,13 @@ import pytest
 
 from sapwood.constituency.learn.encoder import seconds_a_pass
 from sapwood.networks import training as network_training
-from sapwood.networks.encoder import UNKNOWN_ROW, EncoderSizes
-from sapwood.networks.layers import Parameters, cross_entropy_backward
+from sapwood.networks.encoder import UNKNOWN_ROW
+from sapwood.networks.network import EncoderSizes, Parameters
 from sapwood.networks.training import (
     NetworkPlan,
     NetworkTrainer,
     PartGradient,
+    cross_entropy,
     train_network,
 )
 
@@ -163,6 +164,7 @@ def test_seconds_of_a_pass_of_spans_grow_with_words_and_steps() -> None:
 
 def test_the_slope_of_the_log_probability_is_probability_less_one_at_the_right_answer() -> None:
     shares = np.array([[0.2, 0.8], [0.5, 0.5]])
-    found = cross_entropy_backward(shares, np.array([1, 0]), 3.0)
+    loss, found = cross_entropy(shares, np.array([1, 0]), 3.0)
+    assert loss == pytest.approx(-np.log(0.8 * 0.5))
     np.testing.assert_allclose(found, [[0.6, -0.6], [-1.5, 1.5]])
     np.testing.assert_allclose(shares, [[0.2, 0.8], [0.5, 0.5]])  # untouched

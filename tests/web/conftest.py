@@ -14,7 +14,7 @@ from tests.web.browsers import launched
 from tests.web.servers import BENCHMARKS, Client, Server, guarded, running
 
 import sapwood as sw
-from sapwood.corpora.heads import head_rule
+from sapwood.corpora.heads import HEAD_RULES
 from sapwood.dependency.data.transform import tree_arcs
 from sapwood.lm.data.counting import count_sentence_ngrams
 from sapwood.web.app import ServerState, make_app
@@ -26,7 +26,7 @@ Learn = Callable[..., Any]
 
 
 def _arcs(bank: sw.Treebank) -> sw.ArcModel:
-    rule = head_rule("penn")
+    rule = HEAD_RULES["penn"]
     return sw.ArcCRF(passes=1, folds=2, order=1).fit([tree_arcs(t, rule) for t in bank[:60]]).model_
 
 

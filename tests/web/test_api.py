@@ -312,6 +312,7 @@ def test_models_pages_and_schema(client: Client) -> None:
     schema = client.get("/api/openapi.json").json()
     named = ["parse", "k-best", "posteriors", "score", "sample", "inspect", "depend"]
     assert {f"/api/{name}" for name in named} <= set(schema["paths"])
+    assert all(path.startswith("/api/") for path in schema["paths"])  # no pages, no files
     for path in ("/", "/parse", "/states", "/compare", "/train", "/identify", "/text", "/docs"):
         page = client.get(path)
         assert page.status_code == 200
@@ -321,6 +322,12 @@ def test_models_pages_and_schema(client: Client) -> None:
     for path in ("/nothing", "/static/..%2fapp.py", "/static/app.py", "/static/.hidden", "/api/no",
                  f"/static/{'x' * 300}.js"):  # fmt: skip
         assert client.get(path).status_code == 404
+
+
+def test_numbers_in_quotes_are_refused(client: Client) -> None:
+    sentence = "the girl saw a dog ."
+    assert ask(client, "k-best", sentence=sentence, k=2)
+    assert "k" in ask(client, "k-best", 422, sentence=sentence, k="2")["error"]
 
 
 def test_wrong_models_are_named(client: Client) -> None:

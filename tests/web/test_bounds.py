@@ -241,6 +241,8 @@ def test_names_and_items_of_a_body(client: Client) -> None:
     assert ask(b'{"words": ["\\ud800"]}')[0] == 400
     assert ask(b'{"budget": 1e999}')[0] == 400
     assert ask(b'{"budget": Infinity}')[0] == 400
+    assert ask(b'{"words": [1,}')[1].startswith("the body is no JSON: Expecting value: line 1")
+    assert ask(b'{"words": ["\\ud800"]}')[1] == "the body is no JSON"
 
 
 @pytest.mark.parametrize(
@@ -371,3 +373,14 @@ def test_trees_of_a_treebank_that_is_kept(tmp_path: Path, n: int, name: str | No
     found = own.upload("", b"(S (X a))\n" * n, lambda _, files: check_upload(**files))
     assert found["treebank"] == name
     assert len(list(tmp_path.iterdir())) == (name is not None)
+
+
+def test_old_treebanks_and_their_files_go_first(tmp_path: Path) -> None:
+    from sapwood.web.processes import check_upload
+
+    own = ModelStore(tmp_path)
+    for _ in range(models.N_KEPT + 2):
+        own.upload("", b"(S (X a))\n" * 2, lambda _, files: check_upload(**files))
+    names = [f"treebank-{k + 1}" for k in range(2, models.N_KEPT + 2)]
+    assert [*own.treebanks] == names
+    assert sorted(tmp_path.iterdir()) == sorted(own.find_treebank(name) for name in names)

@@ -45,7 +45,7 @@ def test_parse_by_typing(page: Page) -> None:
     page.tab.fill("textarea", "they sleep .")
     page.see("svg.sapwood-tree text.word:has-text('sleep')")
     assert tree_on_show(page) == "(TOP (S (NP (PRP they)) (VP (VBP sleep)) (. .)))"
-    assert "s=they+sleep" in page.tab.url
+    assert "s=they+sleep" in page.address
 
 
 def test_a_constituent_tells_its_posterior_and_states(page: Page) -> None:
@@ -73,7 +73,7 @@ def test_the_tree_by_keyboard(page: Page) -> None:
         shown = page.tab.evaluate("document.activeElement.getAttribute('aria-label')")
         assert shown.startswith(f"{label}:")
     page.tab.keyboard.press("Enter")
-    assert "node=1" in page.tab.url
+    assert "node=1" in page.address
     page.see("aside .big:has-text('S')")
 
 
@@ -94,7 +94,7 @@ def test_a_slider_to_the_kth_tree(page: Page) -> None:
     )
     page.see(".facts:has-text('tree 2 of')")
     assert tree_on_show(page) != first
-    assert "tree=2" in page.tab.url
+    assert "tree=2" in page.address
 
 
 def test_fallbacks_brackets_and_mistakes_are_said(page: Page) -> None:
@@ -120,7 +120,7 @@ def test_several_sentences(page: Page) -> None:
     page.tab.fill("textarea", "they sleep .\nthe dog sleeps .")
     page.tab.click("[aria-label=Sentences] button:has-text('the dog')")
     page.see("svg.sapwood-tree text.word:has-text('dog')")
-    assert "line=1" in page.tab.url
+    assert "line=1" in page.address
 
 
 def test_every_export(page: Page) -> None:
@@ -262,7 +262,7 @@ def test_from_upload_to_parse(page: Page, bank: sw.Treebank) -> None:
     assert Path(saved.value.path()).stat().st_size > 1000
     page.tab.click("a:has-text('Try it')")
     page.see("svg.sapwood-tree")
-    assert re.search(r"model=trained-\d+", page.tab.url)
+    assert re.search(r"model=trained-\d+", page.address)
 
 
 def test_cancel_and_two_tabs(page: Page, server: Server) -> None:
@@ -295,15 +295,15 @@ def test_reload_restores_the_state(page: Page) -> None:
     page.open("/parse#s=" + SENTENCE.replace(" ", "+") + "&tree=2&node=3&decoder=max-rule").see(
         "aside .big"
     )
-    before = tree_on_show(page), page.see("aside .big").inner_text(), page.tab.url
+    before = tree_on_show(page), page.see("aside .big").inner_text(), page.address
     page.tab.reload()
     page.see("aside .big")
-    assert (tree_on_show(page), page.see("aside .big").inner_text(), page.tab.url) == before
+    assert (tree_on_show(page), page.see("aside .big").inner_text(), page.address) == before
     page.tab.click("nav a:has-text('States')")
     page.see("article")
     page.tab.go_back()
     page.see("svg.sapwood-tree")
-    assert page.tab.url == before[2]
+    assert page.address == before[2]
 
 
 @pytest.mark.parametrize("width", [360, 640])  # a phone; a window of 1280 at 200 %

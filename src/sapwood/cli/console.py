@@ -306,15 +306,13 @@ class CompileNotice:
                 self.seconds += seconds
                 display.pause += seconds  # no step is slower for it
                 if not self._began:
-                    display.overlay = ""
-                    display.wipe()
+                    display.overlay("")
 
     def _show(self, name: str) -> None:
         done = self.done - {name}  # some are compiled for two types of numbers
         place = f"{len(done) + 1}" + (f" of {self.total}" if self.total else "")
         if is_terminal(sys.stderr):
-            display.overlay = f"compiling once for this machine: kernel {place}, {name} ..."
-            display.refresh(at_once=True)
+            display.overlay(f"compiling once for this machine: kernel {place}, {name} ...")
         elif not self.done and len(self._began) == 1:
             echo("compiling kernels, once for this machine ...")
 

@@ -41,7 +41,7 @@ class Display:
         self.is_live = True  # whether a changing line may be shown on a terminal
         self.is_silent = False
         self.lock = RLock()
-        self.overlay = ""  # shown instead of any progress
+        self._overlay, self._overlaid = "", 0.0  # shown instead of any progress, and since when
         self.pause = 0.0  # seconds of work that belongs to no step, such as compiling
         self._event: Event | None = None
         self._began: list[tuple[float, float]] = []  # of the steps in work: time, and `pause` then
@@ -91,12 +91,22 @@ class Display:
                 self._drawn = ""
                 self._write(WIPE)
 
+    def overlay(self, text: str) -> None:
+        """Show a text and its seconds on a terminal instead of any progress; empty ends that."""
+        with self.lock:
+            self._overlay, self._overlaid = text, self.clock()
+            if text:
+                self.refresh(at_once=True)
+                self._start_ticking()
+            else:
+                self.wipe()
+
     def refresh(self, *, at_once: bool = False) -> None:
         """Draw the line of progress again if its period is over."""
         with self.lock:
             now = self.clock()
             if is_terminal(sys.stderr) and self.is_live:
-                began = self._began[0][0] if self._began else now
+                began = self._began[0][0] if self._began else self._overlaid
                 if at_once or (now - self._last >= PERIOD and now - began >= PERIOD):
                     self._draw(now)
             elif self._event and not self.is_silent and now - self._last_plain >= PLAIN_PERIOD:
@@ -104,7 +114,9 @@ class Display:
                 self._write(f"    {self.text(now)}\n")
 
     def _draw(self, now: float) -> None:
-        text = self.overlay or (self.text(now) if self._event else "")
+        seconds = in_time(now - self._overlaid) if now - self._overlaid >= 1 else ""
+        text = f"{self._overlay}  {seconds}".rstrip() if self._overlay else ""
+        text = text or (self.text(now) if self._event else "")
         if self.is_silent or not text or text == self._drawn:
             return
         self._last, self._drawn = now, text
@@ -147,7 +159,7 @@ class Display:
     def _tick(self, wake: Condition) -> None:
         while True:
             with wake:
-                wake.wait_for(lambda: self._event is not None)
+                wake.wait_for(lambda: self._event is not None or self._overlay)
                 self.refresh()
             sleep(PERIOD)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import log, nan
 from pathlib import Path
 from sys import intern
@@ -13,11 +13,13 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, echo
-from sapwood.cli.inputs import STDIN, as_kind, check_files, load_any, stream_lines
+from sapwood.cli.inputs import HANKEL_LEARN, STDIN, as_kind, check_files, load_any, stream_lines
 from sapwood.cli.reports import fact_lines, name_some, score_text, show
 from sapwood.constituency.report.training import Meter, warn_few, with_provenance
 from sapwood.core.errors import SapwoodError, count
 from sapwood.core.model_card import PURPOSES
+from sapwood.core.registry import Method
+from sapwood.hankel.learn import BRACKET_METHODS, STRING_METHODS
 from sapwood.hankel.report import (
     at_line,
     bracket_record,
@@ -30,7 +32,6 @@ from sapwood.hankel.report import (
 from sapwood.report import ScoreReport, to_json
 
 if TYPE_CHECKING:
-    from sapwood.execute import Engine
     from sapwood.hankel.model.string_model import StringModel
 
 
@@ -38,14 +39,16 @@ def load_strings_model(name: str) -> StringModel:
     """The model of strings that a user names."""
     from sapwood.hankel.model.string_model import StringModel
 
-    expected, hint = "a weighted grammar or automaton", "name a file of `sapwood hankel learn`"
-    found = as_kind(load_any(name), StringModel, name, expected, hint, "hankel")
+    expected, hint = "a weighted grammar or automaton", f"name a file of {HANKEL_LEARN}"
+    found = as_kind(load_any(name, HANKEL_LEARN), StringModel, name, expected, hint, "hankel")
     return cast("StringModel", found)
 
 
 def score_strings(model: StringModel, file: str, *, as_json: bool) -> None:
     """Print the log of |f(x)| of each line, and its sign where the model has weights."""
-    report = ScoreReport("strings", model.is_probabilistic)
+    from sapwood.corpora.files import source_name
+
+    report, name = ScoreReport("strings", model.is_probabilistic), source_name(file)
     for number, words in with_lines(stream_lines(file)):
         if not words:
             print("")
@@ -53,15 +56,15 @@ def score_strings(model: StringModel, file: str, *, as_json: bool) -> None:
         try:
             weight = model.signed_log_prob(words)
         except SapwoodError as error:
-            raise at_line(error, file, number) from error
+            raise at_line(error, name, number) from error
         report.add(weight, len(words))
         if not as_json:
             print(score_text(weight, is_probabilistic=report.is_probabilistic))
     found = report.as_dict()
     if as_json:
         print(to_json(found, indent=2))
-    name = "log-probability" if report.is_probabilistic else "log |weight|"
-    echo(f"{count(found['scored'], 'string')}  {name} {found['log_prob']:,.2f}")
+    measure = "log-probability" if report.is_probabilistic else "log |weight|"
+    echo(f"{count(found['scored'], 'string')}  {measure} {found['log_prob']:,.2f}")
 
 
 def inspect_strings(model: StringModel, name: str, *, as_json: bool) -> None:
@@ -122,7 +125,6 @@ Examples:
   sapwood hankel parse rna.sapwood strings-and-pairs.txt --partial > trees.mrg
 """
 Solver = Literal["admm", "fista", "direct", "factored"]
-Method = Literal["spectral", "em", "wfa"]
 
 app = typer.Typer(
     help="Learn weighted grammars from Hankel matrices, with trees and without; score, parse.",
@@ -171,9 +173,7 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
         "factored is for large bases.",
         show_default="admm",
     ),
-    method: Method = typer.Option(
-        "spectral", help="Singular values; em for probabilities; wfa for an automaton."
-    ),
+    method: str = opt.method_option("spectral", STRING_METHODS),
     seed: int = typer.Option(0, min=0, metavar="N", help="Of the random starts of em."),
     jobs: opt.Jobs = 0,
     engine: opt.EngineOption = None,
@@ -182,7 +182,10 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
     as_json: opt.Json = False,
 ) -> None:
     """Learn a weighted grammar without labels, or an automaton, and write it to a file."""
-    _check_options(supervised, basis, solver, method)
+    chosen = (BRACKET_METHODS if supervised else STRING_METHODS)[method]
+    given = {"n_states": states, "basis": basis, "solver": solver}
+    given = {name: value for name, value in given.items() if value is not None}
+    _check_options(chosen, method, given)
     check_files(file, out=out, force=force, is_model=True)
     meter, phases = Meter(), Phases(2)
     with phases.phase("reading") as notes:
@@ -190,7 +193,7 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
         n_strings = len(data) if supervised else sum(data.values())
         notes.append(count(n_strings, "string"))
     with phases.phase("learning"), opt.open_engine(engine, scheduler, jobs) as where:
-        learner = _learner(supervised, states, basis, solver, method, seed, where)
+        learner = chosen.make(**given, **chosen.pick({"seed": seed, "engine": where}))
         if supervised and method == "wfa":
             data = Counter(tuple(tree.words()) for tree in data)
         learner.fit(data)
@@ -205,12 +208,12 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
     show(report, _learn_text, as_json=as_json)
 
 
-def _check_options(supervised: bool, basis: float | None, solver: str | None, method: str) -> None:
-    if solver is not None and (supervised or method != "spectral"):
+def _check_options(chosen: Method, method: str, given: Mapping[str, Any]) -> None:
+    if "solver" in given and not chosen.has("solver"):
         msg = "completes a Hankel matrix: only without --supervised, and for --method spectral"
         raise typer.BadParameter(msg, param_hint="--solver")
-    if basis is not None and (method == "em" or solver == "direct"):
-        who = "--method em" if method == "em" else "--solver direct"
+    if "basis" in given and (not chosen.has("basis") or given.get("solver") == "direct"):
+        who = "--solver direct" if chosen.has("basis") else f"--method {method}"
         raise typer.BadParameter(f"{who} chooses no basis", param_hint="--basis")
 
 
@@ -247,28 +250,6 @@ def _read_strings(file: str) -> Counter[tuple[str, ...]]:
         msg = f"{name}: no strings"
         raise SapwoodError(msg, hint="give one string a line, its symbols apart by blanks")
     return found
-
-
-def _learner(
-    supervised: bool,
-    states: int | None,
-    basis: float | None,
-    solver: str | None,
-    method: str,
-    seed: int,
-    engine: Engine,
-) -> Any:
-    from sapwood.hankel.learn.em_wcfg import EMWCFG
-    from sapwood.hankel.learn.spectral import SpectralWCFG, SpectralWFA
-    from sapwood.hankel.learn.unsupervised_wcfg import UnsupervisedWCFG
-
-    if method == "em":
-        return EMWCFG(states or 4, seed=seed, engine=engine)
-    if method == "wfa":
-        return SpectralWFA(states, basis=basis or 0.1, engine=engine)
-    if supervised:
-        return SpectralWCFG(states, basis=basis or 0.1, engine=engine)
-    return UnsupervisedWCFG(states, solver=solver or "admm", basis=basis or 0.001, engine=engine)
 
 
 def _learn_text(report: dict[str, Any]) -> Iterator[str]:
@@ -320,13 +301,15 @@ def print_values(
 
     An empty line stays empty. What is no probability is told on stderr.
     """
-    loaded = load_strings_model(model)
+    from sapwood.corpora.files import source_name
+
+    loaded, name = load_strings_model(model), source_name(file)
     values: list[float | None] = []
     for number, words in with_lines(stream_lines(file)):
         try:
             value = loaded.value(words) if words else None
         except SapwoodError as error:
-            raise at_line(error, file, number) from error
+            raise at_line(error, name, number) from error
         if as_log and value is not None:
             value = log(value) if value > 0 else -float("inf") if value == 0 else nan
         values.append(value)
@@ -364,14 +347,15 @@ def parse_strings(
     It is the one whose brackets have the largest shares in the value of the string. A string of
     the value 0 is bracketed to the right.
     """
+    from sapwood.corpora.files import source_name
     from sapwood.hankel.model.weighted_grammar import WeightedGrammar
 
     loaded = load_strings_model(model)
     if not isinstance(loaded, WeightedGrammar):
         msg = f"{model}: an automaton, which has no brackets"
         raise SapwoodError(msg, hint="learn a grammar: --method spectral or em")
-    lines = stream_lines(file)
-    strings = with_pairs(lines, file) if partial else with_no_pairs(lines)
+    lines, name = stream_lines(file), source_name(file)
+    strings = with_pairs(lines, name) if partial else with_no_pairs(lines)
     for number, words, pairs in strings:
         try:
             found = loaded.best_brackets(words, pairs) if words else None
@@ -380,4 +364,4 @@ def parse_strings(
             else:
                 print("" if found is None else found.tree())
         except SapwoodError as error:
-            raise at_line(error, file, number) from error
+            raise at_line(error, name, number) from error

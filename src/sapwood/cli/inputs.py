@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 
 BUNDLED = "bundled"
 STDIN = "-"
+# The commands that write models, as hints name them.
+TRAIN, DEPEND_TRAIN = "`sapwood train`", "`sapwood depend train`"
+HANKEL_LEARN, LM_TRAIN = "`sapwood hankel learn`", "`sapwood lm train`"
 
 
 def as_grammar(model: Any, name: str) -> Model:
     """A model that parses into phrases; any other is refused."""
     from sapwood.constituency.grammar.ensemble import Model
 
-    hint = "name a file of `sapwood train`"
+    hint = f"name a file of {TRAIN}"
     grammar: Model = as_kind(model, Model, name, "a grammar or an ensemble", hint)
     return grammar
 
@@ -67,8 +70,15 @@ def as_kind(model: Any, kind: Any, name: str, expected: str, hint: str, room: st
     raise ModelFormatError(msg, hint=hint if found == room else _COMMANDS.get(found, hint))
 
 
-def load_any(name: str) -> Any:
-    """The model of any kind that a user names."""
+def load_any(name: str, *writers: str) -> Any:
+    """The model of any kind that a user names.
+
+    Parameters
+    ----------
+    writers
+        The commands that write such models, for the hint where the file is missing; all that do,
+        where none is given.
+    """
     if name == BUNDLED:
         from sapwood.constituency.grammar.from_text import bundled_grammar
 
@@ -76,6 +86,10 @@ def load_any(name: str) -> Any:
     if Path(name).is_dir():
         msg = f"{name}: a folder, expected a model file"
         raise ModelFormatError(msg, hint="name the file in it that a command of Sapwood wrote")
+    if not Path(name).expanduser().exists():
+        commands = " or ".join(writers or (TRAIN, DEPEND_TRAIN, HANKEL_LEARN, LM_TRAIN))
+        msg = f"{name}: no such model file"
+        raise ModelFormatError(msg, hint=f"name a file that {commands} wrote")
     from sapwood.core.model_files import load
 
     return load(Path(name).expanduser())
@@ -218,7 +232,9 @@ class TreeReading:
             yield
         except CorpusError as error:
             if error.file is None:
-                error.file = ", ".join(sources)
+                from sapwood.corpora.files import source_name
+
+                error.file = ", ".join(map(source_name, sources))
                 error.hint = self._why(error.hint)
             raise
 
@@ -261,7 +277,10 @@ class TreeReading:
     def check(self, n_trees: int, source: str) -> None:
         """Refuse a source without any tree."""
         if not n_trees:
-            raise CorpusError("no tree found", file=source, hint=self._why("is the file empty?"))
+            from sapwood.corpora.files import source_name
+
+            hint = self._why("is the file empty?")
+            raise CorpusError("no tree found", file=source_name(source), hint=hint)
 
     def _why(self, hint: str | None) -> str | None:
         if not self.skipped:
@@ -278,7 +297,11 @@ class TreeReading:
             echo(f"{count(len(self.left_out), 'file')} skipped: {names}")
 
 
-_HINTS = {"trees": "--trees takes the words of the trees; --sentences takes the lines as they are"}
+# What to do about lines that are not what they were taken for, in commands with these options.
+_HINTS = {
+    "trees": "--trees takes the words of the trees; --sentences takes the lines as they are",
+    "tokens": "--raw tokenises; --sentences takes the lines as they are, without this warning",
+}
 
 
 @dataclass(frozen=True)
@@ -308,8 +331,23 @@ class Text:
         with closing(stream_lines(file)) as lines:  # at once, also where a line is refused
             yield from self.words_of(lines, file, model)
 
-    def words_of(self, lines: Iterator[str], file: str, model: Model) -> Iterator[list[str]]:
-        """The words of each line; `file` is where they come from."""
+    def words_of(
+        self,
+        lines: Iterator[str],
+        file: str,
+        model: Model,
+        hints: Mapping[str, str] = _HINTS,
+    ) -> Iterator[list[str]]:
+        """The words of each line.
+
+        Parameters
+        ----------
+        file
+            Where the lines come from.
+        hints
+            What to do where lines are `trees`, or hold words that are not `tokens`, by the options
+            of the command.
+        """
         from sapwood.corpora.files import source_name
         from sapwood.corpora.sentences import (
             doubt_sentences,
@@ -323,7 +361,7 @@ class Text:
         # the members of an ensemble share a vocabulary
         known = model.grammars[0].lexicon.words
         if self.trees is None:
-            lines = refuse_other_kinds(lines, file, source_name(file), _HINTS)
+            lines = refuse_other_kinds(lines, file, source_name(file), hints)
         tell = lambda *doubt: warn([doubt])  # noqa: E731
         if self.tokenizer or self.raw:
             tokenise = load_tokenizer(self.tokenizer) if self.tokenizer else PennTokenizer(known)
@@ -331,7 +369,7 @@ class Text:
         sentences = map(split_words, lines)
         if self.trees is False:
             return sentences
-        return doubt_tokenising(doubt_sentences(sentences, tell), known, tell)
+        return doubt_tokenising(doubt_sentences(sentences, tell), known, tell, hints["tokens"])
 
 
 def load_tokenizer(name: str) -> Tokenizer:

@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from itertools import islice
 from math import isinf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.display import data_on_stdout
-from sapwood.cli.inputs import STDIN, Text, as_kind, load_any, load_tokenizer, stream_lines
-from sapwood.core.errors import SapwoodError, count, join_words
+from sapwood.cli.inputs import (
+    LM_TRAIN,
+    STDIN,
+    TRAIN,
+    Text,
+    as_kind,
+    load_any,
+    load_tokenizer,
+    stream_lines,
+)
+from sapwood.core.errors import CorpusError, SapwoodError, count, join_words
 from sapwood.progress import step
+
+if TYPE_CHECKING:
+    from sapwood.corpora.tokenize import PennTokenizer
 
 SURPRISAL_EPILOG = """\b
 Examples:
@@ -23,6 +36,10 @@ Examples:
   echo 'The dog sleeps.' | sapwood surprisal bundled - --raw
   sapwood surprisal model.sapwood items.txt --join --restart 1e-4 > items.tsv
 """
+
+
+LARGEST_RESTART = 0.5
+_HINTS = {"tokens": "--raw tokenises; words stand without their tags (dog, not dog/NN)"}
 
 
 class _Sentence(NamedTuple):
@@ -43,22 +60,21 @@ def print_surprisal(  # noqa: PLR0913 - every option of the command is an argume
     restart: float = typer.Option(
         0.0,
         "--restart",
-        min=0.0,
-        max=0.5,
         metavar="P",
         help="For grammars: the probability, at each word, that the derivation is broken off and a "
-        "new fragment begins. 1e-4 gives every word a finite surprisal and changes the others "
-        "little; 0 is the grammar itself.",
+        "new fragment begins, from 0 to 0.5. 1e-4 gives every word a finite surprisal and changes "
+        "the others little; 0 is the grammar itself. Not for language models, which give every "
+        "word a probability.",
     ),
     raw: opt.Raw = False,
     tokenizer: opt.Tokenizer = None,
     join: bool = typer.Option(
         False,
         "--join",
-        help="Lines are text as an experiment shows it: tokenise as --raw does, and print a row "
-        "for each word between blanks (`owners.` is two tokens and one row) or, in lines with "
-        "tabs, for each region between tabs (NA where it is empty). Surprisals of the tokens of a "
-        "row are added up.",
+        help="Lines are text as an experiment shows it, or its tokens: tokenise as --raw does, and "
+        "print a row for each word with the marks and endings beside it (`owners.` and `owners .` "
+        "are two tokens and one row, `do n't` too) or, in lines with tabs, for each region between "
+        "tabs (NA where it is empty). Surprisals of the tokens of a row are added up.",
     ),
     jobs: opt.Jobs = 0,
     engine: opt.EngineOption = None,
@@ -76,26 +92,31 @@ def print_surprisal(  # noqa: PLR0913 - every option of the command is an argume
     pruning. An unknown word counts as its class. A word that the grammar cannot derive behind the
     words before it has the surprisal Inf, and the words behind it NA: see --restart.
     """
-    from sapwood.corpora.files import peek_line
     from sapwood.incremental import MEASURES, UNITS
+    from sapwood.lm.model.language_model import LanguageModel
     from sapwood.report import to_json
 
     if unit not in UNITS:
         raise typer.BadParameter(f"{unit!r} is not bits or nats", param_hint="--unit")
     if join and tokenizer:
         raise typer.BadParameter("not together with --tokenizer", param_hint="--join")
+    if not 0.0 <= restart <= LARGEST_RESTART:
+        msg = f"{restart:g} is no probability from 0 to {LARGEST_RESTART}"
+        raise typer.BadParameter(msg, param_hint="--restart")
     loaded = _load(model)
+    if restart and isinstance(loaded, LanguageModel):
+        msg = f"{model} is a language model, which has no derivation to break off: leave it out"
+        raise typer.BadParameter(msg, param_hint="--restart")
+    header = "\t".join(("sentence", "number", "word", *MEASURES))
     rows, n_sentences, n_words, n_dead = [], 0, 0, 0
     with ExitStack() as stack:
         if not as_json:
             stack.enter_context(data_on_stdout(None, file))
         advance = stack.enter_context(step("reading words", unit="sentence"))
         where = stack.enter_context(opt.open_engine(engine, scheduler, jobs))
-        _, lines = peek_line(stream_lines(file))
-        if not as_json:  # after a look at the text, so that a missing file leaves no table
-            print("\t".join(("sentence", "number", "word", *MEASURES)))
-        sentences = _sentences(lines, file, loaded, Text(None, raw, tokenizer), join=join)
+        sentences = _sentences(file, loaded, Text(None, raw, tokenizer), join=join)
         ask = partial(_rows_of, unit=unit, restart=restart)
+        is_begun = as_json  # the header comes with the first row: a refused text leaves no table
         for number, found in enumerate(where.stream(ask, sentences, loaded), 1):
             advance(number)
             n_sentences, n_words = n_sentences + bool(found), n_words + len(found)
@@ -103,16 +124,21 @@ def print_surprisal(  # noqa: PLR0913 - every option of the command is an argume
             if as_json:
                 rows += [{"sentence": number} | row for row in found]
                 continue
+            if found and not is_begun:
+                print(header)
+                is_begun = True
             for row in found:
                 cells = (_number(row[name]) for name in MEASURES)
                 print("\t".join((str(number), str(row["number"]), row["word"], *cells)))
+        if not is_begun:  # a text without words is a table without rows
+            print(header)
     if as_json:
         print(to_json({"unit": unit, "words": rows}, indent=2))
     echo(f"{count(n_sentences, 'sentence')}  {count(n_words, 'row')}  surprisal in {unit}")
     if n_dead:
         echo(
-            f"{n_dead:,} of {n_sentences:,} sentences have a word that the grammar cannot derive "
-            "there (Inf); --restart 1e-4 gives every word a finite surprisal"
+            f"{n_dead:,} of {count(n_sentences, 'sentence')} with a word that the grammar cannot "
+            "derive there (Inf); --restart 1e-4 gives every word a finite surprisal"
         )
 
 
@@ -123,7 +149,7 @@ def _load(name: str) -> Any:
     from sapwood.incremental import members_with_prefixes
     from sapwood.lm.model.language_model import LanguageModel
 
-    loaded = load_any(name)
+    loaded = load_any(name, TRAIN, LM_TRAIN)
     as_kind(loaded, (Model, LanguageModel), name, "a grammar or a language model", NO_PREFIXES)
     if isinstance(loaded, LanguageModel):
         return loaded
@@ -138,46 +164,60 @@ def _load(name: str) -> Any:
     return usable
 
 
-def _sentences(
-    lines: Iterator[str], file: str, model: Any, text: Text, *, join: bool
-) -> Iterator[_Sentence]:
+def _sentences(file: str, model: Any, text: Text, *, join: bool) -> Iterator[_Sentence]:
+    """The sentence of each line, refused where a mark of its start or end is among the words."""
     from sapwood.corpora.files import source_name
+    from sapwood.lm.data.text import RESERVED, RESERVED_HINT
+
+    name = source_name(file)
+    for number, sentence in enumerate(_lines(file, name, model, text, join=join), 1):
+        if marks := RESERVED.intersection((*sentence.words, *sentence.units)):
+            msg = f"found {min(marks)} as a word: it stands for the start or end of a sentence"
+            raise CorpusError(msg, file=name, line=number, hint=RESERVED_HINT)
+        yield sentence
+
+
+def _lines(file: str, name: str, model: Any, text: Text, *, join: bool) -> Iterator[_Sentence]:
     from sapwood.corpora.sentences import refuse_other_kinds, split_words, tokenise_lines
     from sapwood.corpora.tokenize import PennTokenizer
     from sapwood.lm.model.language_model import LanguageModel
 
     is_text = isinstance(model, LanguageModel)
     known = model.words if is_text else model.grammars[0].lexicon.words
+    lines = stream_lines(file)
     if join:
         tokenise = PennTokenizer(known)
-        for line in refuse_other_kinds(lines, file, source_name(file)):
+        for line in refuse_other_kinds(lines, file, name):
             yield _joined(line, tokenise)
         return
     if not is_text:
-        found: Iterable[list[str]] = text.words_of(lines, file, model)
+        found: Iterable[list[str]] = text.words_of(lines, file, model, _HINTS)
     elif text.raw or text.tokenizer:
         split = load_tokenizer(text.tokenizer) if text.tokenizer else PennTokenizer(known)
-        found = tokenise_lines(lines, split, source_name(file))
+        found = tokenise_lines(lines, split, name)
     else:
-        found = map(split_words, refuse_other_kinds(lines, file, source_name(file)))
+        found = map(split_words, refuse_other_kinds(lines, file, name))
     for words in found:
         yield _Sentence(words, [], [])
 
 
-def _joined(line: str, tokenise: Any) -> _Sentence:
-    """The tokens of a line, and its units: regions between tabs, or words between blanks.
+def _joined(line: str, tokenise: PennTokenizer) -> _Sentence:
+    """The tokens of a line, and its units: regions between tabs, or words with their marks.
 
     An empty region keeps its number, unless it is at the end of the line.
     """
+    from sapwood.corpora.tokenize import with_their_marks
+
     chunks = tokenise.by_chunk(line)
-    words = [word for chunk in chunks for word in chunk]
-    sizes = [len(chunk) for chunk in chunks]
-    units = line.split()
+    texts, ends = line.split(), iter(map(len, chunks))
     if "\t" in line.strip("\r\n"):
         units = [region.strip() for region in line.rstrip().split("\t")]
-        ends = iter(sizes)
-        sizes = [sum(next(ends) for _ in region.split()) for region in units]
-    return _Sentence(words, sizes, units)
+        n_chunks = [len(region.split()) for region in units]
+    else:
+        n_chunks, parts = with_their_marks(chunks), iter(texts)
+        units = ["".join(islice(parts, n)) for n in n_chunks]
+    sizes = [sum(islice(ends, n)) for n in n_chunks]
+    return _Sentence([word for chunk in chunks for word in chunk], sizes, units)
 
 
 def _rows_of(sentence: _Sentence, model: Any, *, unit: str, restart: float) -> list[dict[str, Any]]:

@@ -30,15 +30,12 @@ _is_deferring = False  # whether signals wait in the main thread at present
 def defer_signals(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call a function; signals that arrive meanwhile reach their handlers when it has returned.
 
-    A handler such as that of Ctrl-C runs between any two byte codes of the main thread. Compiled
-    functions run some byte code too: when they are compiled or loaded, and when arrays that they
-    return become objects. An exception there is lost, turns into another one, or ends the process.
+    A handler such as that of Ctrl-C runs between any two byte codes of the main thread, also while
+    Numba compiles or loads a kernel, where an exception can end the process.
 
     Only handlers written in Python wait; actions of the system (end the process, ignore the signal)
     stay. Outside the main thread, where no handler ever runs, this is a plain call, and so is a
-    call inside another one: one call can enclose several quick kernels.
-
-    Cost: 1 to 4 us.
+    call inside another one.
 
     >>> def work():
     ...     signal.raise_signal(signal.SIGTERM)

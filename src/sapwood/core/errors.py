@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
+from heapq import nsmallest
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -147,16 +148,40 @@ def join_words(items: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+N_NEAREST = 5  # names that a hint lists
+_LONGEST = 40  # characters of a name that are compared
+
+
 def nearest_names(name: str, known: Iterable[str]) -> str:
-    """The known names that are spelt most like a name, or the first ones, for hints.
+    """The known names that are spelt most like a name, in quotes, for hints.
 
-    >>> nearest_names("NPP", ["NP", "VP", "PP"]), nearest_names("x", ["b", "a"])
-    ('PP, NP, VP', 'a, b')
+    They are those with the smallest edit distance, where capitals and small letters are the same.
+
+    >>> nearest_names("dt", ["CD", ",", "DT", "NN"]), nearest_names("x", ["b", "a"])
+    ("'DT', ',', 'CD', 'NN'", "'a', 'b'")
     """
-    from difflib import get_close_matches
+    small = name.lower()
 
-    names = sorted(known)
-    return ", ".join(get_close_matches(name, names, n=5, cutoff=0.4) or names[:10])
+    def order(other: str) -> tuple[int, int, str]:
+        return edit_distance(small, other.lower()), edit_distance(name, other), other
+
+    return ", ".join(map(repr, nsmallest(N_NEAREST, known, key=order)))
+
+
+def edit_distance(one: str, other: str) -> int:
+    """The number of letters that must be inserted, deleted or replaced to make one name another.
+
+    Only the start of long names is compared.
+
+    >>> edit_distance("kitten", "sitting"), edit_distance("", "NP")
+    (3, 2)
+    """
+    row = list(range(len(other[:_LONGEST]) + 1))
+    for i, x in enumerate(one[:_LONGEST], 1):
+        diagonal, row[0] = row[0], i
+        for j, y in enumerate(other[:_LONGEST], 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
+    return row[-1]
 
 
 _BLANK = re.compile(r"[ \t\r\n\f\v]")  # separates words in treebanks and in lines of text

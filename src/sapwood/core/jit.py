@@ -5,13 +5,12 @@
 
 Three things happen around every kernel, so that no kernel has to see to them:
 
-- Signals wait until the kernel, its compilation included, has returned (`defer_signals`). No kernel
-  returns a named tuple all the same, since named tuples are made by calling a class.
+- A call of a compiled kernel runs no byte code, so that handlers of signals run when the kernel
+  has returned. An exception from a handler inside the call would be lost, turn into another one, or
+  end the process. No kernel returns a named tuple, since those are made by calling a class.
+- A kernel's first call compiles or loads it, which runs byte code: signals wait (`defer_signals`).
 - When no folder can be written, compiled code is cached in a temporary one, or in memory.
 - Compilation is announced to `compile_watchers`.
-
-Numba's dispatcher is subclassed here because kernels are also called from deep inside learners and
-parsers: to defer signals only where a command starts work would lose Ctrl-C for minutes.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ import sys
 import tempfile
 import warnings
 from contextlib import suppress
+from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from sapwood.core.compiling import compile_watchers, defer_signals, kernel_calls
 defer_signals(import_module, "numba")  # interrupted half-way, it could not be imported again
 import numpy as np  # noqa: E402
 from numba import config  # noqa: E402
-from numba.core import event, types  # noqa: E402
+from numba.core import event, serialize, types  # noqa: E402
 from numba.core.caching import FunctionCache  # noqa: E402
 from numba.core.registry import CPUDispatcher  # noqa: E402
 
@@ -66,13 +66,12 @@ def part(function=None, *, fastmath=False):
 class Kernel(CPUDispatcher):
     """A compiled function that is cached on disk and can be interrupted at any moment."""
 
-    def __call__(self, *args):
-        """Run the kernel, compiled first if need be, or interpreted in short work."""
+    def _compile_for_args(self, *args):
+        """What to call where no compiled code fits: a compiled function, or the plain one."""
         if not self.overloads and kernel_calls.is_short and not self._is_kept():
             kernel_calls.n_calls += 1
-            with np.errstate(all="ignore"):  # hashes overflow, and compiled code never warns
-                return defer_signals(self.py_func, *args)
-        return defer_signals(super().__call__, *args)
+            return np.errstate(all="ignore")(self.py_func)  # hashes overflow; kernels never warn
+        return partial(defer_signals, defer_signals(super()._compile_for_args, *args))
 
     def _is_kept(self):
         """Whether the kernel was compiled before, for any types of arguments."""
@@ -93,6 +92,16 @@ class Kernel(CPUDispatcher):
     def name(self) -> str:
         """The kernel's file and function, for messages."""
         return f"{self.__module__.split('.')[-1]}.{self.__name__}"
+
+
+# Compiled code calls `_numba_unpickle` for the type of every array that it returns. Cached, it runs
+# byte code only in the first call of a kernel. Numba looks the function up once in a process: where
+# other compiled code has returned an array before, or where a later version of Numba has no such
+# function, signals have to wait around every call.
+if hasattr(serialize, "_numba_unpickle") and not getattr(serialize, "_unpickled_memo", True):
+    serialize._numba_unpickle = lru_cache(maxsize=None)(serialize._numba_unpickle)
+else:
+    Kernel.__call__ = lambda kernel, *args: defer_signals(CPUDispatcher.__call__, kernel, *args)
 
 
 class Part(CPUDispatcher):

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter as Argument
 from inspect import Signature, cleandoc, get_annotations, signature
 from math import inf
@@ -25,7 +24,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast, dataclass_transform
 
 from sapwood.core.errors import NotFittedError, SapwoodError, SapwoodWarning
-from sapwood.progress import Event, listening
+from sapwood.progress import Event, Listener, also_listening
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine
@@ -305,6 +304,40 @@ class Info:
         warnings.warn(text, SapwoodWarning, stacklevel=stacklevel + 1)
 
 
+# former callbacks of learners: the facts of an event that each is called with
+FORMER_CALLBACKS = {
+    "on_iteration": ("iteration", "states", "log_likelihood"),
+    "on_grade": ("iteration", "dev_f1"),
+    "on_pass": ("member", "iteration", "log_likelihood"),
+    "on_trial": ("trial",),
+}
+
+
+def former_callback(name: str) -> Any:
+    """Declare a callback whose work `listen` does now; it still works, with a warning."""
+    facts = ", ".join(FORMER_CALLBACKS[name])
+    words = f"Deprecated: `listen` is called with the same facts. Called with ({facts})."
+    return parameter(None, ANYTHING, words, changes_model=False)
+
+
+def _listeners(learner: Estimator) -> Iterator[Listener]:
+    """The function that listens to a learner, and its former callbacks."""
+    if learner.listen is not None:
+        yield learner.listen
+    for name, facts in FORMER_CALLBACKS.items():
+        if (callback := vars(learner).get(name)) is not None:
+            text = f"{name}= is now listen=, called with an event whose facts have {list(facts)}"
+            warnings.warn(text, DeprecationWarning, stacklevel=3)
+            yield partial(_call_back, callback, facts)
+
+
+def _call_back(callback: Callable[..., Any], names: tuple[str, ...], event: Event) -> Any:
+    """Call a former callback if the event has its facts."""
+    if all(name in event.facts for name in names):
+        return callback(*(event.facts[name] for name in names))
+    return None
+
+
 OLD_NAMES = ("dev", "held_out")  # former names of `held`, in calls of `fit`
 
 
@@ -332,7 +365,7 @@ def _keep_contract(fit: Callable[..., Any]) -> Callable[..., Any]:
             self._engine()  # refuses a wrong number of threads
             self._refuse_engine("leave it out: this learner works in one process")
         vars(self).pop("info_", None)
-        with nullcontext() if self.listen is None else listening(self.listen):
+        with also_listening(*_listeners(self)):
             fit(self, *given, **named)
         vars(self).setdefault("info_", Info())
         return self
@@ -378,10 +411,11 @@ class Estimator(Parametrised):
         changes_model=False,
     )
 
-    listen: Callable[[Event], None] | None = parameter(
+    listen: Listener | None = parameter(
         None,
         ANYTHING,
-        "Called with an `Event` of `sapwood.progress` whenever the work has moved on.",
+        "Called with an `Event` of `sapwood.progress` whenever the work has moved on, and with "
+        "facts such as the log-likelihood of an iteration.",
         changes_model=False,
     )
 

@@ -209,7 +209,8 @@ def load(path: str | Path, *, verify: bool = True) -> Any:
 
 
 def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
-    hint = "a Sapwood model is a file written by `sapwood train` or model.save()"
+    hint = "a Sapwood model is a file written by model.save(), or by a command such as `sapwood "
+    hint += "train`, `depend train`, `lm train` or `hankel learn`"
     try:
         return read_tensors(path)
     except FileNotFoundError as error:

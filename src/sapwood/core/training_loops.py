@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.compiling import defer_signals
 from sapwood.core.errors import SapwoodError
 from sapwood.progress import counted
 
@@ -136,6 +135,19 @@ def run_em(
     return now
 
 
+def iterate_em(
+    expect: Callable[[P], C],
+    maximise: Callable[[P, C], P],
+    start: P,
+    iterations: int,
+    listen: Callable[[EMResult[P, C]], None] | None = None,
+) -> P:
+    """Parameters after a fixed number of EM iterations, for which no likelihood is needed."""
+    steps = EMSteps(expect, maximise, objective=lambda parameters, counts: 0.0)
+    stop = EMStop(iterations, evaluates_last=False)
+    return run_em(steps, start, stop, listen=listen).parameters
+
+
 def _evaluate(steps: EMSteps[P, C], now: EMResult[P, C], stop: EMStop) -> None:
     """Take the E-step, and append the objective to the values."""
     value = steps.objective(now.parameters, now.counts)
@@ -214,7 +226,7 @@ def run_adagrad(
         likelihood = 0.0
         for some in counted(np.array_split(rng.permutation(n), table.parts)):
             for sentence in counted(some.tolist()):
-                likelihood += defer_signals(step, sentence, rate)
+                likelihood += step(sentence, rate)
             if 2 * done > passes:
                 total += table.weights
                 n_added += 1

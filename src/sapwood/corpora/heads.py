@@ -49,11 +49,6 @@ def uses_penn_tags(labels: Iterable[str]) -> bool:
     return 2 * len(_PENN_MARKS.intersection(labels)) >= len(_PENN_MARKS)
 
 
-def head_rule(name: str) -> HeadRule:
-    """Return the head rule called `penn` or `generic`."""
-    return {"penn": penn_head, "generic": generic_head}[name]
-
-
 def penn_head(label: str, children: Sequence[str]) -> int:
     """Index of the head child by Collins's table, with his rules for NP and for coordination.
 
@@ -122,3 +117,6 @@ def generic_head(label: str, children: Sequence[str]) -> int:
         return 2 * shared - (child == label)
 
     return max(range(len(children)), key=lambda index: (affinity(children[index]), -index))
+
+
+HEAD_RULES: dict[str, HeadRule] = {"penn": penn_head, "generic": generic_head}

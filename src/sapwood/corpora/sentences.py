@@ -196,9 +196,12 @@ def _look_at_first(
 
 
 def doubt_tokenising(
-    sentences: Iterable[list[str]], vocabulary: Sequence[str], warn: Callable[[str, str], None]
+    sentences: Iterable[list[str]],
+    vocabulary: Sequence[str],
+    warn: Callable[[str, str], None],
+    hint: str,
 ) -> Iterator[list[str]]:
-    """Pass sentences on; warn, once, when most of the first ones seem not to be tokenised."""
+    """Pass sentences on; warn, once, with a hint, when most of the first seem not tokenised."""
     tokenizer = PennTokenizer(vocabulary)
     found: list[list[tuple[str, str]]] = []  # untokenised words of each sentence
 
@@ -208,7 +211,7 @@ def doubt_tokenising(
             warn(
                 f"the text seems not to be tokenised: {word!r} is one word here, while the "
                 f"model's treebank has {inside!r} as a word of its own",
-                "--raw tokenises; --sentences takes the lines as they are, without this warning",
+                hint,
             )
 
     return _look_at_first(

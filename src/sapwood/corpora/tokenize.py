@@ -227,6 +227,48 @@ class PennTokenizer:
         yield from self._at_hyphens(last)
 
 
+# Marks that are tokens of their own, and belong to the word after or before them.
+_FIRST = "( [ { `` ` “ ‘ « ‹ „ ¿ ¡ $ £ € ¥ ₹ ₩ -LRB- -LSB- -LCB-"
+_LAST = ". , ; : ? ! … ... % ) ] } '' ' ” ’ » › 。 、 ！ ？ ， ； ： -RRB- -RSB- -RCB-"
+_OPENING, _CLOSING = frozenset(_FIRST.split()), frozenset(_LAST.split())
+_ENDING = re.compile(r"(?i)n['’]t|['’](?:s|re|ve|ll|d|m)")
+
+
+def with_their_marks(chunks: Sequence[Sequence[str]]) -> list[int]:
+    """The number of chunks of each word, where the marks and endings beside it belong to it.
+
+    Chunks are the tokens between blanks, as `PennTokenizer.by_chunk` returns them. Dashes, and
+    marks without a word on their side, stay alone; straight quotes open and close by turns.
+
+    Examples
+    --------
+    >>> with_their_marks([["the"], ["owners"], ["."]]), with_their_marks([["the"], ["owners", "."]])
+    ([1, 2], [1, 1])
+    >>> with_their_marks([["("], ["do"], ["n't"], [")"], ["--"], ["no"]])
+    [4, 1, 1]
+    """
+    sizes: list[int] = []
+    is_open = is_word = False  # whether a straight quote, and whether the last one, is open
+    n_opening = 0  # chunks that wait for the word behind them
+    for chunk in chunks:
+        opens, closes = all(x in _OPENING for x in chunk), all(map(_is_closing, chunk))
+        if list(chunk) == ['"']:
+            is_open = not is_open
+            opens, closes = is_open, not is_open
+        if opens:
+            n_opening += 1
+        elif closes and is_word and not n_opening:
+            sizes[-1] += 1
+        else:
+            sizes.append(n_opening + 1)
+            n_opening, is_word = 0, any(c.isalnum() for x in chunk for c in x)
+    return sizes + [1] * n_opening
+
+
+def _is_closing(token: str) -> bool:
+    return token in _CLOSING or _ENDING.fullmatch(token) is not None
+
+
 def _elision_length(word: str, elisions: frozenset[str]) -> int:
     """Length of a first word that leans on the next, with its apostrophe; 0 when there is none."""
     match = re.match(r"\w+['’]", word)

@@ -301,6 +301,49 @@ class PairConstraints(NamedTuple):
             ok[first, last] = 1.0
         return cls(signs, ok, free)
 
+    def requests(self) -> list[PairRequest]:
+        """What the signs say of each symbol or pair.
+
+        Examples
+        --------
+        >>> print(*PairConstraints.parse("(<.)", 4).requests(), sep="; ")
+        symbol 2 (<) in a pair with a later one; the pair of symbols 1 and 4
+        """
+        alone = [
+            PairRequest(place, place, sign)
+            for place, sign in enumerate(self.signs)
+            if sign in _MEANING
+        ]
+        columns = range(1, len(self.signs) + 1)
+        return alone + [PairRequest(i, j, OPEN) for i, j in _match_brackets(self.signs, columns)]
+
+    def only(self, requests: Iterable[PairRequest]) -> PairConstraints:
+        """The constraints of some of the requests alone."""
+        signs = [FREE] * len(self.signs)
+        for first, last, sign in requests:
+            signs[last] = CLOSE
+            signs[first] = sign
+        return PairConstraints.parse("".join(signs), len(signs))
+
+
+_MEANING = {
+    UNPAIRED: "in no pair", PAIRED: "in some pair", PAIRED_LATER: "in a pair with a later one",
+    PAIRED_EARLIER: "in a pair with an earlier one",
+}  # fmt: skip
+
+
+class PairRequest(NamedTuple):
+    """What is asked of a symbol, or that two symbols are a pair; places count from 0."""
+
+    first: int
+    last: int
+    sign: str
+
+    def __str__(self) -> str:
+        if self.sign == OPEN:
+            return f"the pair of symbols {self.first + 1} and {self.last + 1}"
+        return f"symbol {self.first + 1} ({self.sign}) {_MEANING[self.sign]}"
+
 
 def _match_brackets(signs: str, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
     """The places of brackets that belong together; `columns` are those of errors."""

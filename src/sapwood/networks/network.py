@@ -2,38 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from importlib import import_module
+from math import prod
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arrays import IntArray
 from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import require_type
 from sapwood.corpora.vocabulary import N_OF_FORM, PROPERTIES
-from sapwood.networks.encoder import (
-    N_SPECIAL,
-    EncoderSizes,
-    Encoding,
-    SentenceRows,
-    VectorRows,
-    encode,
-    look_up,
-)
-from sapwood.networks.layers import Packing, Parameters, Real, pack_sentences
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
+Real = npt.NDArray[Any]  # float32 in use, float64 in tests of gradients
 Shapes = dict[str, tuple[int, ...]]
+LAYER_1, LAYER_2 = "first", "second"  # names of the encoder's layers
+N_SPECIAL = 2  # word vectors before those of familiar words: of the root, of unknown words
 # the properties of a word's letters whose hashes choose form vectors
 FORM_PROPERTIES = np.frombuffer(PROPERTIES[:N_OF_FORM].encode(), np.uint8)
+
+
+class Parameters(dict[str, Real]):
+    """Arrays by name, one behind the other in a vector.
+
+    Examples
+    --------
+    >>> P = Parameters({"W": (2, 3), "b": (3,)})
+    >>> P["b"][:] = 1
+    >>> P.flat.tolist(), P["W"].shape
+    ([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0], (2, 3))
+    """
+
+    def __init__(
+        self,
+        shapes: Mapping[str, tuple[int, ...]],
+        dtype: npt.DTypeLike = np.float32,
+        make: Callable[..., Real] = np.zeros,
+    ) -> None:
+        self.shapes = dict(shapes)
+        self.flat = make(sum(map(prod, self.shapes.values())), dtype)
+        start = 0
+        for name, shape in self.shapes.items():
+            self[name] = self.flat[start : start + prod(shape)].reshape(shape)
+            start += prod(shape)
+
+    def empty_like(self) -> Parameters:
+        """Arrays of the same shapes, not initialised."""
+        return Parameters(self.shapes, self.flat.dtype, make=np.empty)
+
+
+class EncoderSizes(NamedTuple):
+    """Sizes of the vectors of words, of their forms and of tags, and of an LSTM's state."""
+
+    word: int = 100
+    form: int = 100
+    tag: int = 50
+    state: int = 200
+
+    def shapes(self, n_tags: int) -> dict[str, tuple[int, ...]]:
+        """Shapes of all arrays but the tables of word and form vectors."""
+        h = self.state
+        shapes: dict[str, tuple[int, ...]] = {}
+        for layer, width in ((LAYER_1, self.word + self.form), (LAYER_2, 2 * h + self.tag)):
+            for direction in ("forwards", "backwards"):
+                name = f"{layer}.{direction}"
+                shapes |= {f"{name}.W": (width, 4 * h), f"{name}.U": (h, 4 * h)}
+                shapes |= {f"{name}.b": (4 * h,)}
+        return shapes | {
+            "tag.W": (2 * h, n_tags), "tag.b": (n_tags,), "tag.E": (n_tags, self.tag),
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +89,6 @@ class Network:
     word_vectors: npt.NDArray[np.float32]  # of the root, unknown words, familiar words
     form_vectors: npt.NDArray[np.float32]  # of affixes and shapes; 2^k of them
     weights: Parameters
-
-    @property
-    def form_bits(self) -> int:
-        """Base-2 logarithm of the number of form vectors."""
-        return len(self.form_vectors).bit_length() - 1
 
     def rounded(self) -> Network:
         """The network with weights rounded to float16."""
@@ -119,82 +159,36 @@ def _half(array: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
     return np.clip(array, -60000, 60000).astype(np.float16)
 
 
-class SentenceEncoder:
-    """Encodes sentences, alone or in batches, with the weights of a network."""
-
-    def __init__(self, network: Network) -> None:
-        self.network = network
-        self._rows = VectorRows(network.familiar, network.form_bits)
-
-    def encode(
-        self,
-        sentences: Sequence[Sequence[str]],
-        *,
-        has_end: bool = False,
-        tag_factors: Sequence[Real | None] | None = None,
-    ) -> tuple[Encoding, Packing, IntArray]:
-        """The encoding of sentences behind their roots, its packing, and their starts and ends.
-
-        Sentences stand longest first; the numbers of each are those that it has alone.
-
-        Parameters
-        ----------
-        has_end
-            Whether the ends of sentences are marked by the root too.
-        tag_factors
-            For each sentence None, or factors of the probabilities of tags in each of its rows,
-            [n, n_tags].
-        """
-        rows = SentenceRows.of(self._rows, sentences, has_end=has_end)
-        packing = pack_sentences(np.diff(rows.starts))
-        # rows of vectors stand in the order of the packing
-        order = np.empty(len(packing.row), np.int64)
-        order[packing.row] = np.arange(len(order))
-        word = look_up(self.network.word_vectors, rows.word[order, None])[0]
-        form = look_up(self.network.form_vectors, rows.forms[order])[0]
-        known = None
-        if tag_factors is not None and any(one is not None for one in tag_factors):
-            given = [(k, one) for k, one in enumerate(tag_factors) if one is not None]
-            places = [packing.row[rows.starts[k] : rows.starts[k + 1]] for k, _ in given]
-            known = np.concatenate(places), np.concatenate([one for _, one in given])
-        encoding = encode(self.network.weights, word, form, packing, tag_factors=known)
-        return encoding, packing, rows.starts
+_lock = Lock()
+_limits: list[Any] = []  # one for each thread inside; all of them are that of the first
 
 
-class _OneBlasThread:
-    """Limits matrix products to one thread while any of several threads is inside.
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit matrix products to one thread while any of several threads is inside.
 
     The products of a sentence are small: with more threads, most of the processor time goes into
     waiting. The first thread in sets the limit and the last one out restores the old number; were
     each to restore what it found, the second of two that overlap would restore the first's limit.
     """
-
-    def __init__(self) -> None:
-        self._lock, self._inside = Lock(), 0
-        self._restore: Callable[[], None] | None = None
-
-    @cached_property
-    def _libraries(self) -> ThreadpoolController:
-        """The BLAS of NumPy and that of the kernels; finding them takes milliseconds."""
-        from threadpoolctl import ThreadpoolController
-
-        import_module("scipy.linalg.cython_blas")  # what kernels call; only loaded ones are found
-        return ThreadpoolController().select(user_api="blas")
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._restore = self._libraries.limit(limits=1).restore_original_limits
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0 and self._restore is not None:
-                self._restore()
+    with _lock:
+        _limits.append(_limits[0] if _limits else _blas().limit(limits=1))
+    try:
+        yield
+    finally:
+        with _lock:
+            limit = _limits.pop()
+            if not _limits:
+                limit.restore_original_limits()
 
 
-one_blas_thread = _OneBlasThread()
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS of NumPy and that of the kernels; finding them takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    import_module("scipy.linalg.cython_blas")  # what kernels call; only loaded ones are found
+    return ThreadpoolController().select(user_api="blas")
 
 
 def with_one_blas_thread(results: Iterable[T]) -> Iterator[T]:
@@ -205,5 +199,5 @@ def with_one_blas_thread(results: Iterable[T]) -> Iterator[T]:
     >>> list(with_one_blas_thread(iter([1, 2])))
     [1, 2]
     """
-    with one_blas_thread:
+    with one_blas_thread():
         yield from results

@@ -18,27 +18,26 @@ import numpy.typing as npt
 from sapwood.core.arrays import IntArray, ranges, starts_of
 from sapwood.corpora.vocabulary import hash_of
 from sapwood.networks.encoder import (
-    N_SPECIAL,
     UNKNOWN_ROW,
-    EncoderSizes,
+    Dropout,
     Encoding,
+    Packing,
     SentenceRows,
     VectorRows,
     encode,
     encode_backward,
     init_encoder,
     look_up,
-)
-from sapwood.networks.layers import (
-    Dropout,
-    Packing,
-    Parameters,
-    Real,
-    cross_entropy_backward,
-    gold_log_likelihood,
     pack_sentences,
 )
-from sapwood.networks.network import Network, one_blas_thread
+from sapwood.networks.network import (
+    N_SPECIAL,
+    EncoderSizes,
+    Network,
+    Parameters,
+    Real,
+    one_blas_thread,
+)
 from sapwood.progress import counted, step
 
 FAMILIAR_COUNT = 2  # words seen at least so often have vectors of their own
@@ -176,7 +175,7 @@ def train_network(
     n_batches = sum(1 for _ in _batches(lengths, plan.words, rng))
     passes, done = plan.passes, 0
     with (
-        one_blas_thread,
+        one_blas_thread(),
         ThreadPoolExecutor(min(jobs, BATCH_PARTS)) as pool,
         step("network", total=passes, unit="pass") as advance,
     ):
@@ -230,6 +229,18 @@ def _sum_rows(parts: list[tuple[IntArray, Real]]) -> tuple[IntArray, Real]:
     return distinct, total
 
 
+def cross_entropy(p: Real, gold: IntArray, weight: float) -> tuple[float, Real]:
+    """Negative log-likelihood of gold classes, and its gradient by the scores of the softmax p.
+
+    The gradient is multiplied by a weight.
+    """
+    row = np.arange(len(gold))
+    loss, d_scores = -float(np.log(np.maximum(p[row, gold], 1e-30)).sum()), p.copy()
+    d_scores[row, gold] -= 1
+    d_scores *= weight
+    return loss, d_scores
+
+
 class Batch(NamedTuple):
     """Encoded training sentences, longest first."""
 
@@ -265,7 +276,9 @@ class NetworkTrainer:
         familiar = sorted(word for word, n in seen.items() if n >= FAMILIAR_COUNT)
         self.familiar = np.array(familiar, np.uint32)
         bits = min(MOST_FORM_BITS, max(8, sum(seen.values()).bit_length() - 1))
-        self.words = SentenceRows.of(VectorRows(self.familiar, bits), sentences, has_end=has_end)
+        self.words = SentenceRows.of(
+            VectorRows(self.familiar, 1 << bits), sentences, has_end=has_end
+        )
         # the root and the unknown word are never read as unknown
         counts = np.array([np.inf, np.inf, *(seen[word] for word in familiar)])
         self.unknown_probability = plan.unknown / (plan.unknown + counts)
@@ -313,9 +326,10 @@ class NetworkTrainer:
         words = ranges(batch.starts[:-1] + 1, batch.starts[1:] - (n_marks - 1))
         is_word, encoding = batch.packing.row[words], batch.encoding
         tags = encoding.tags[is_word]
-        loss -= SIDE_LOSS * gold_log_likelihood(tags, gold_tags)
+        loss_of_tags, d_scores = cross_entropy(tags, gold_tags, SIDE_LOSS / n_words)
+        loss += SIDE_LOSS * loss_of_tags
         d_tags = np.zeros_like(encoding.tags)
-        d_tags[is_word] = cross_entropy_backward(tags, gold_tags, SIDE_LOSS / n_words)
+        d_tags[is_word] = d_scores
         d_words, d_forms = encode_backward(
             self.P, batch.G, encoding, batch.packing, d_states, d_tags
         )

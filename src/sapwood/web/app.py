@@ -262,7 +262,7 @@ def _sentences(app: FastAPI, server: ServerState) -> None:
     @server.route(app, "/api/k-best", "trees", kind=TREES)
     def k_best(asked: schemas.ParseRequest, loaded: LoadedModel, _: Check) -> Any:
         """The k best trees of a sentence with their scores."""
-        from sapwood.constituency.report.trees import k_best_rows
+        from sapwood.constituency.report.parses import k_best_rows
 
         limits.check_k(asked.k)
         return {"k_best": k_best_rows(_parse(server, loaded, asked, asked.decoder), asked.k)}

@@ -127,11 +127,11 @@ def _mix() -> Model:
 
 
 def _arcs() -> Any:
-    from sapwood.corpora.heads import head_rule
+    from sapwood.corpora.heads import HEAD_RULES
     from sapwood.dependency.data.transform import tree_arcs
     from sapwood.dependency.learn.crf import ArcCRF
 
-    rule = head_rule("penn")
+    rule = HEAD_RULES["penn"]
     arcs = [tree_arcs(tree, rule) for tree in bundled_trees()[:1000]]
     return ArcCRF(passes=2, folds=2, order=1).fit(arcs).model_
 

@@ -19,6 +19,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import perf_counter, process_time
@@ -29,6 +30,7 @@ from sapwood.web.limits import MEGABYTE, Limits, Refusal, error_body
 
 if TYPE_CHECKING:
     from sapwood.corpora.tree import Tree
+    from sapwood.progress import Event
 
 POLL = 0.05  # seconds between two checks of the time
 END_SECONDS = 5.0  # seconds to wait for a killed process to end
@@ -351,7 +353,7 @@ def train_on_page(order: TrainingOrder, tell: Callable[..., None]) -> dict[str, 
         Called with the name of each event, such as an iteration, and its facts.
     """
     from sapwood.constituency.data.treebank import Treebank
-    from sapwood.constituency.learn.registry import Settings
+    from sapwood.constituency.learn.registry import METHODS, Settings
     from sapwood.constituency.report.training import train_method, with_provenance
     from sapwood.report import score_on
     from sapwood.web.models import traits_of
@@ -361,15 +363,14 @@ def train_on_page(order: TrainingOrder, tell: Callable[..., None]) -> dict[str, 
     trees, dev = order.read()
     bank = Treebank.from_trees(trees)
     tell("read", trees=bank.n_trees, words=bank.n_tokens, dev=len(dev))
-    settings = Settings(
-        seed=order.seed, jobs=1, states=order.states, most_states=order.states,
-        budget=order.budget, spent=process_time() - began_cpu, iterations=order.iterations,
-        on_iteration=lambda n, states, log: tell("iteration", n=n, states=states, log=log),
-        on_grade=lambda n, f1: tell("grade", n=n, f1=f1),
-        on_trial=lambda trial: tell(
-            "trial", name=trial.name, seconds=trial.seconds, f1=trial.f1, verdict=trial.verdict
-        ),
-    )  # fmt: skip
+    iterations = {} if order.iterations is None else {
+        "iterations": order.iterations, "passes": order.iterations,
+    }  # fmt: skip
+    settings = Settings(iterations | {
+        "seed": order.seed, "n_jobs": 1, "n_states": order.states, "budget": order.budget,
+        "spent": process_time() - began_cpu,
+        "listen": partial(tell_facts, tell, METHODS[order.method].has_candidates),
+    })  # fmt: skip
     tell("phase", name="training")
     learner, report = train_method(order.method, settings, bank, dev or None)
     tell("phase", name="saving")
@@ -382,6 +383,19 @@ def train_on_page(order: TrainingOrder, tell: Callable[..., None]) -> dict[str, 
         tell("phase", name="parsing dev")
         report["dev"] = score_on(model, dev)
     return report | {"seconds": round(perf_counter() - began, 3)}
+
+
+def tell_facts(tell: Callable[..., None], has_candidates: bool, event: Event) -> None:
+    """Pass on what a training has found out; of several candidates, their outcomes alone."""
+    facts = event.facts
+    if "trial" in facts:
+        trial = facts["trial"]
+        tell("trial", name=trial.name, seconds=trial.seconds, f1=trial.f1, verdict=trial.verdict)
+    elif "dev_f1" in facts:
+        tell("grade", n=facts["iteration"], f1=facts["dev_f1"])
+    elif "log_likelihood" in facts and not has_candidates:
+        n, states, log = (facts[name] for name in ("iteration", "states", "log_likelihood"))
+        tell("iteration", n=n, states=states, log=log)
 
 
 def answer_train(**order: Any) -> dict[str, Any]:

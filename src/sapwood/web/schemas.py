@@ -394,7 +394,7 @@ def explain_invalid(errors: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     name = f'"{field}"' if field else "the request"
     hint = "/docs on this server lists the fields of every question"
     if kind == "missing":
-        return {"error": f"{name} is missing", "hint": hint}
+        return {"error": f"{name} is missing{_of_span(first['loc'])}", "hint": hint}
     if kind == "extra_forbidden":
         return {"error": f"{name} is not a field of this question", "hint": hint}
     if kind == "json_invalid":
@@ -405,6 +405,20 @@ def explain_invalid(errors: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         "error": f"{name} is {_shown(first.get('input'))}, expected {_expected(kind, context)}",
         "hint": hint,
     }
+
+
+_SPAN_FIELDS = (
+    "the first field of a phrase is its first word, counted from 0",
+    "the second field of a phrase is the word behind its last",
+    "the third field of a phrase is its label, or null for any phrase",
+)
+
+
+def _of_span(position: Sequence[Any]) -> str:
+    """What should stand at a position of a request, where it is within a required phrase."""
+    if len(position) < 3 or position[-3] not in {"spans", "forbidden"}:
+        return ""
+    return f": {_SPAN_FIELDS[position[-1]]}"
 
 
 def _expected(kind: str, context: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pytest
@@ -45,10 +45,11 @@ class FlatModel(Member):
 
     grammar: LatentGrammar
     record: Mapping[str, Any] = field(default_factory=lambda: {"method": "flat"})
+    has_rules: ClassVar[bool] = False
 
     @property
     def can(self) -> Can:
-        return Can(sample=False, probabilities=True, rules=False, derivations=False)
+        return Can(sample=False, probabilities=True, rules=self.has_rules, derivations=False)
 
     @property
     def chart_grammar(self) -> LatentGrammar:

@@ -296,9 +296,10 @@ def test_a_part_of_a_treebank_is_a_treebank(short: Treebank) -> None:
 
 
 def test_progress_is_told(short: Treebank) -> None:
-    told: list[tuple[int, int, float]] = []
-    learner = sw.SpanCRF(passes=3, on_iteration=lambda *what: told.append(what)).fit(short)
-    assert told == [(k, 1, x) for k, x in enumerate(learner.info_.log_likelihoods, 1)]
+    told: list[Event] = []
+    learner = sw.SpanCRF(passes=3, listen=told.append).fit(short)
+    found = [tuple(event.facts.values()) for event in told if event.facts]
+    assert found == [(k, 1, x) for k, x in enumerate(learner.info_.log_likelihoods, 1)]
 
 
 def test_charts_and_passes_share_one_bar(short: Treebank) -> None:

@@ -44,6 +44,7 @@ from sapwood.core import model_files as kinds
 from sapwood.core.errors import SapwoodError
 from sapwood.core.learner import Info
 from sapwood.execute import Threads
+from sapwood.progress import Event, listening
 
 ROUNDING = 1e-10  # relative, of a sum of some 10,000 logarithms; real falls are far larger
 PLAIN_EM: dict[str, Any] = {"rule_smoothing": 0.0, "word_smoothing": 0.0}
@@ -59,13 +60,15 @@ def training_trees(bank: Treebank) -> TrainingTrees:
 
 
 class Watch:
-    """Keeps what `on_iteration` is told."""
+    """Keeps what is told after every E-step."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[int, int, float]] = []
 
-    def __call__(self, iteration: int, states: int, log_likelihood: float) -> None:
-        self.calls.append((iteration, states, log_likelihood))
+    def __call__(self, event: Event) -> None:
+        if "log_likelihood" in event.facts:
+            iteration, states, log_likelihood = event.facts.values()
+            self.calls.append((iteration, states, log_likelihood))
 
     def falls(self) -> list[float]:
         """Relative falls from one iteration to the next of the same number of states."""
@@ -81,7 +84,7 @@ class Watch:
 def test_the_likelihood_never_falls(start: str, seed: int, dev: Treebank) -> None:
     """Dempster, Laird and Rubin (1977), Theorem 1: at no step, from any start."""
     watch = Watch()
-    em = EMLPCFG(4, start=start, iterations=12, seed=seed, on_iteration=watch, **PLAIN_EM).fit(dev)
+    em = EMLPCFG(4, start=start, iterations=12, seed=seed, listen=watch, **PLAIN_EM).fit(dev)
     falls = watch.falls()
     assert len(falls) == (22 if start == "split" else 11)
     assert max(falls) < ROUNDING
@@ -408,7 +411,7 @@ def test_the_likelihood_falls_at_merges_only(seed: int, dev: Treebank) -> None:
 
 def test_the_states_told_are_those_of_the_grammar(dev: Treebank) -> None:
     watch = Watch()
-    em = EMLPCFG(8, iterations=4, merge=0.9, on_iteration=watch).fit(dev)
+    em = EMLPCFG(8, iterations=4, merge=0.9, listen=watch).fit(dev)
     assert [states for _, states, _ in watch.calls] == em.info_.states
     assert em.info_.states[-1] == em.model_.n_states.max() < 8
     assert em.info_.states[:4] == [2] * 4
@@ -529,7 +532,7 @@ SLOWLY = """
 import sys, time
 import sapwood as sw
 sw.EMLPCFG(4, iterations=60, checkpoint=sys.argv[1],
-           on_iteration=lambda *_: time.sleep(0.01)).fit(sw.bundled_treebank("dev"))
+           listen=lambda event: event.facts and time.sleep(0.01)).fit(sw.bundled_treebank("dev"))
 """
 
 
@@ -559,7 +562,7 @@ def test_a_killed_training_goes_on_where_it_was(tmp_path: Path, dev: Treebank) -
         assert killed(checkpoint, float(after)) == -signal.SIGKILL
     watch = Watch()
     settings: dict[str, Any] = {"n_states": 4, "iterations": 60}
-    resumed = EMLPCFG(**settings, checkpoint=checkpoint, on_iteration=watch).fit(dev)
+    resumed = EMLPCFG(**settings, checkpoint=checkpoint, listen=watch).fit(dev)
     whole = EMLPCFG(**settings).fit(dev)
     assert watch.calls[0][0] > 3  # at least one iteration was written by each of the killed ones
     assert resumed.info_.log_likelihoods == whole.info_.log_likelihoods
@@ -572,8 +575,8 @@ class Stop(Exception):  # noqa: N818
 
 
 def interrupted(at: int) -> Any:
-    def stop(iteration: int, states: int, log_likelihood: float) -> None:
-        if iteration == at:
+    def stop(event: Event) -> None:
+        if "log_likelihood" in event.facts and event.facts["iteration"] == at:
             raise Stop
 
     return stop
@@ -589,9 +592,9 @@ def test_any_iteration_can_be_the_last(at: int, start: str, tmp_path: Path, dev:
     }  # fmt: skip
     checkpoint = tmp_path / "em.checkpoint"
     with pytest.raises(Stop):
-        EMLPCFG(**settings, checkpoint=checkpoint, on_iteration=interrupted(at)).fit(bank)
+        EMLPCFG(**settings, checkpoint=checkpoint, listen=interrupted(at)).fit(bank)
     watch = Watch()
-    resumed = EMLPCFG(**settings, checkpoint=checkpoint, on_iteration=watch).fit(bank)
+    resumed = EMLPCFG(**settings, checkpoint=checkpoint, listen=watch).fit(bank)
     assert watch.calls[0][0] == at
     assert is_same(resumed.model_, EMLPCFG(**settings).fit(bank).model_)
 
@@ -602,9 +605,9 @@ def test_merges_are_resumed(at: int, tmp_path: Path, dev: Treebank) -> None:
     settings: dict[str, Any] = {"n_states": 4, "iterations": 4, "merge": 0.5}
     checkpoint = tmp_path / "em.checkpoint"
     with pytest.raises(Stop):
-        EMLPCFG(**settings, checkpoint=checkpoint, on_iteration=interrupted(at)).fit(dev)
+        EMLPCFG(**settings, checkpoint=checkpoint, listen=interrupted(at)).fit(dev)
     watch = Watch()
-    resumed = EMLPCFG(**settings, checkpoint=checkpoint, on_iteration=watch).fit(dev)
+    resumed = EMLPCFG(**settings, checkpoint=checkpoint, listen=watch).fit(dev)
     whole = EMLPCFG(**settings).fit(dev)
     assert watch.calls[0][0] == at
     assert resumed.info_.log_likelihoods == whole.info_.log_likelihoods
@@ -625,9 +628,9 @@ def test_grading_is_resumed(
     checkpoint, whole = tmp_path / "em.checkpoint", patient
     settings = GRADED["split"] | {"patience": 4}
     with pytest.raises(Stop):
-        EMLPCFG(**settings, checkpoint=checkpoint, on_iteration=interrupted(at)).fit(few, gold)
+        EMLPCFG(**settings, checkpoint=checkpoint, listen=interrupted(at)).fit(few, gold)
     watch = Watch()
-    resumed = EMLPCFG(**settings, checkpoint=checkpoint, on_iteration=watch).fit(few, gold)
+    resumed = EMLPCFG(**settings, checkpoint=checkpoint, listen=watch).fit(few, gold)
     assert watch.calls[0][0] == at
     assert whole.info_.best_iteration is not None
     assert 14 < whole.info_.best_iteration < 21
@@ -654,8 +657,8 @@ def test_given_probabilities_are_not_split_when_resumed(tmp_path: Path, dev: Tre
     )
     as_given, settings = [Stage("none", 4, 6)], EMSettings({}, 0.01, 0.1)
     saved = settings._replace(checkpoint=tmp_path / "em.checkpoint")
-    with pytest.raises(Stop):
-        run_treebank_em(data, start, as_given, saved._replace(on_iteration=interrupted(4)))
+    with pytest.raises(Stop), listening(interrupted(4)):
+        run_treebank_em(data, start, as_given, saved)
     resumed, info = run_treebank_em(data, start, as_given, saved)
     whole, _ = run_treebank_em(data, start, as_given, settings)
     assert info.iterations == 6
@@ -691,7 +694,7 @@ def test_without_any_stage_the_grammar_is_that_of_the_start(tmp_path: Path, dev:
 def test_a_finished_training_is_not_repeated(tmp_path: Path, dev: Treebank) -> None:
     checkpoint, watch = tmp_path / "em.checkpoint", Watch()
     first = EMLPCFG(2, iterations=3, checkpoint=checkpoint).fit(dev)
-    again = EMLPCFG(2, iterations=3, checkpoint=checkpoint, on_iteration=watch).fit(dev)
+    again = EMLPCFG(2, iterations=3, checkpoint=checkpoint, listen=watch).fit(dev)
     assert watch.calls == []
     assert is_same(first.model_, again.model_)
 

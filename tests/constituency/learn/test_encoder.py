@@ -17,13 +17,14 @@ from sapwood.constituency.learn.dev_scores import MixScorer
 from sapwood.constituency.learn.encoder import RightTrees, SpanTrainer
 from sapwood.constituency.parse.spans import NetworkReader, span_posteriors
 from sapwood.core.errors import ModelFormatError, SapwoodError
+from sapwood.core.learner import FORMER_CALLBACKS
 from sapwood.core.model_files import FileContents
 from sapwood.evaluate import bracketing
 from sapwood.networks import training as network_training
-from sapwood.networks.encoder import EncoderSizes
-from sapwood.networks.layers import Parameters
-from sapwood.networks.spans import SpanSizes
+from sapwood.networks.network import EncoderSizes, Parameters
+from sapwood.networks.scores import SpanSizes
 from sapwood.networks.training import NetworkPlan
+from sapwood.progress import Event
 
 SMALL = {"width": 12, "hidden": 10}
 TREES = [
@@ -191,14 +192,16 @@ def test_settings_reach_the_network(bank: Treebank, monkeypatch: pytest.MonkeyPa
 
 
 def test_each_pass_is_reported(bank: Treebank) -> None:
-    """The callback gets the pass, one state, the log-likelihood, and may end the training."""
+    """A listener is told of the pass and its log-likelihood, and may end the training."""
     calls: list[tuple[int, int, float]] = []
 
-    def note(done: int, n_states: int, log_likelihood: float) -> int | None:
-        calls.append((done, n_states, log_likelihood))
+    def note(event: Event) -> int | None:
+        if not event.facts:
+            return None
+        calls.append(tuple(event.facts[name] for name in FORMER_CALLBACKS["on_iteration"]))
         return 2
 
-    learner = sw.SpanEncoder(passes=5, on_iteration=note, **SMALL).fit(bank[:5])
+    learner = sw.SpanEncoder(passes=5, listen=note, **SMALL).fit(bank[:5])
     assert [call[:2] for call in calls] == [(1, 1), (2, 1)]
     assert [call[2] for call in calls] == learner.info_.log_likelihoods
     assert learner.model_.record["log_likelihood"] == learner.info_.log_likelihoods[-1]

@@ -17,7 +17,7 @@ from sapwood.constituency.grammar.discriminative import FeatureGrammar
 from sapwood.constituency.learn import crf, dev_scores, ensemble
 from sapwood.constituency.learn.dev_scores import MixScorer
 from sapwood.constituency.learn.em_steps import TrainingTrees
-from sapwood.constituency.learn.ensemble import TrainedMembers, Trial, estimator_of
+from sapwood.constituency.learn.ensemble import TrainedMembers, estimator_of
 from sapwood.constituency.learn.ensemble_budget import (
     PLAN,
     Budget,
@@ -31,6 +31,7 @@ from sapwood.constituency.parse.parser import MIDDLE
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Threads
 from sapwood.networks import training as network_training
+from sapwood.progress import Event
 
 SETTINGS = EnsembleSettings()
 PLAN_OF_FOUR = (
@@ -285,9 +286,9 @@ def test_dev_trees_that_are_none(texts: list[str], bank: Treebank) -> None:
 
 
 def test_a_tiny_budget_trains_the_first_only(bank: Treebank) -> None:
-    told: list[Trial] = []
-    learner = sw.EnsembleLPCFG(1e-6, plan=PLAN_OF_FOUR, on_trial=told.append).fit(bank)
-    assert told == learner.info_.trials
+    told: list[Event] = []
+    learner = sw.EnsembleLPCFG(1e-6, plan=PLAN_OF_FOUR, listen=told.append).fit(bank)
+    assert [x.facts["trial"] for x in told if "trial" in x.facts] == learner.info_.trials
     first, *others = learner.info_.trials
     assert first.verdict == "member"
     for trial in others:

@@ -22,9 +22,9 @@ CLASSES = {
 }  # fmt: skip
 
 
-def learner_of(name: str, **settings: Any) -> Any:
+def learner_of(name: str, lexicon: LexiconSettings | None = None, **parameters: Any) -> Any:
     method = METHODS[name]
-    return method.make(**Settings(**settings).values_for(method))
+    return method.make(**Settings(parameters, lexicon).values_for(method))
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -47,7 +47,7 @@ def test_what_is_fixed_cannot_be_set(name: str) -> None:
 
 
 def test_iterations_of_each_method() -> None:
-    told = {name: learner_of(name, iterations=3) for name in METHODS}
+    told = {name: learner_of(name, iterations=3, passes=3) for name in METHODS}
     assert {name: getattr(x, "iterations", None) for name, x in told.items()} == {
         "best": None, "pcfg": None, "spectral": None, "em": 3, "cluster": 3, "pivot": 0,
         "pivot-em": 3, "crf": None, "encoder": None,
@@ -60,11 +60,11 @@ def test_iterations_of_each_method() -> None:
 
 def test_settings_reach_the_estimators() -> None:
     path = Path("em.check")
-    given: dict[str, Any] = {
-        "rare_count": 2, "signatures": "generic", "seed": 4, "jobs": 3, "states": 5,
-        "patience": 6, "checkpoint": path, "most_states": 7, "budget": 8.0, "spent": 1.0,
-    }  # fmt: skip
     lexicon = LexiconSettings(rare_count=2, style="generic")
+    given: dict[str, Any] = {
+        "lexicon": lexicon, "seed": 4, "n_jobs": 3, "n_states": 5, "patience": 6,
+        "checkpoint": path, "budget": 8.0, "spent": 1.0,
+    }  # fmt: skip
     for name in METHODS:
         learner = learner_of(name, **given)
         assert learner.n_jobs == 3
@@ -72,13 +72,18 @@ def test_settings_reach_the_estimators() -> None:
         assert (plain.lexicon, plain.n_jobs) == (lexicon, 3)
     em, best = learner_of("em", **given), learner_of("best", **given)
     assert (em.n_states, em.seed, em.patience, em.checkpoint) == (5, 4, 6, path)
-    assert (best.n_states, best.seed, best.budget, best.spent) == (7, 4, 8.0, 1.0)
+    assert (best.n_states, best.seed, best.budget, best.spent) == (5, 4, 8.0, 1.0)
     assert learner_of("best", budget=None).budget is None
 
 
 def test_settings_are_those_of_the_estimators_unless_told() -> None:
-    assert Settings().states == sw.EMLPCFG().n_states
-    assert Settings().most_states == sw.EnsembleLPCFG().n_states
+    assert learner_of("em").n_states == sw.EMLPCFG().n_states
+    assert learner_of("best").n_states == sw.EnsembleLPCFG().n_states
+    assert (learner_of("best").budget, learner_of("em").seed, learner_of("em").n_jobs) == (
+        "auto",
+        0,
+        0,
+    )
     assert LexiconSettings() == learner_of("pcfg").lexicon
 
 

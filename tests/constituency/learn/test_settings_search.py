@@ -159,27 +159,27 @@ def test_the_standard_error_is_that_of_resampled_sentences() -> None:
 
 def test_a_training_takes_what_was_chosen_and_tells(few: None) -> None:
     read = bank().retransform(sw.Transform(horizontal=0))
-    settings = Settings(states=2, spent=1.0).choose("spectral", read)
+    settings = Settings({"n_states": 2, "spent": 1.0}).choose("spectral", read)
     assert settings.choice is not None
-    assert settings.spent == 1.0 + settings.choice.seconds
+    assert settings["spent"] == 1.0 + settings.choice.seconds
     assert settings.choice.settings["horizontal"] == 1
     model: Any = METHODS["spectral"].fit(settings, read).model_
     assert model.transform.horizontal == 1
     assert model.record["choice"] == settings.choice.as_record()
     plain: Any = METHODS["pcfg"].fit(Settings().choose("pcfg", read), read).model_
     assert plain.transform.horizontal != 0
-    fixed = Settings(states=2, open=()).choose("spectral", read)
+    fixed = Settings({"n_states": 2}, open=()).choose("spectral", read)
     model = METHODS["spectral"].fit(fixed, read).model_
     assert (model.transform.horizontal, "choice" in model.record) == (0, False)
 
 
 def test_a_short_budget_is_not_spent_on_choosing(few: None) -> None:
-    short = Settings(budget=39.0).choose("best", bank()).choice
+    short = Settings({"budget": 39.0}).choose("best", bank()).choice
     assert short is not None
     assert (short.reason, short.grades) == ("the budget is below 40 s", ())
     # the usual one, none, and one of a method that has none
     for budget, method in (("auto", "best"), (None, "best"), (1.0, "em")):
-        found = Settings(budget=budget).choose(method, bank()).choice
+        found = Settings({"budget": budget}).choose(method, bank()).choice
         assert found is not None
         assert found.grades
 

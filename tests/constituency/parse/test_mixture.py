@@ -275,8 +275,8 @@ def test_the_blas_limit_of_overlapping_users_ends_with_the_last() -> None:
     with threadpool_limits(2, "blas"):
         before = blas_threads()
         first, second = ExitStack(), ExitStack()
-        first.enter_context(one_blas_thread)
-        second.enter_context(one_blas_thread)
+        first.enter_context(one_blas_thread())
+        second.enter_context(one_blas_thread())
         first.close()
         assert blas_threads() == {1}
         second.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.constituency.parse import prefixes
 from sapwood.constituency.parse.prefixes import mix_predictions, predict_words
 from sapwood.core.errors import SapwoodError
-from sapwood.incremental import join_tokens
+from sapwood.incremental import Surprisal, join_tokens
+from sapwood.lm.data.counting import CountSettings, count_text
 
 
 def proper_toy(seed: int, n_states: int, *, is_finite: bool = False) -> Toy:
@@ -250,3 +252,55 @@ def test_a_unit_with_an_impossible_token_is_impossible() -> None:
     assert np.isinf(joined.surprisal).tolist() == [False, True, False, False]
     assert np.isnan(joined.surprisal[2:]).all()
     assert found.total == joined.total == np.inf
+
+
+def test_units_that_do_not_fit_the_sentence_are_refused() -> None:
+    found = sw.surprisal(sw.bundled_grammar(), ["they", "sleep", "."])
+    for sizes, names, message in (
+        ([1, 1], ["they", "sleep"], "the units have 2 tokens, and the sentence has 3 words"),
+        ([1, 2, 1], ["they", "sleep.", "</s>"], "the units have 4 tokens"),
+        ([1, 2], ["they"], "2 sizes and 1 name of units"),
+        ([5, -2], ["they", "sleep."], "size 2 must be a whole number from 0 up"),
+        ([1.0, 2.0], ["they", "sleep."], "size 1 must be a whole number"),
+        ([1, 2], "ab", "expected a list of names, not the string"),
+    ):
+        with pytest.raises(SapwoodError, match=message):
+            join_tokens(found, sizes, names)  # type: ignore[arg-type]
+    joined = join_tokens(found, np.array([1, 2]), ["they", "sleep."])
+    assert joined.words == ("they", "sleep.", "</s>")
+
+
+def test_streams_have_no_end_that_units_could_reach(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("a b c\n" * 20)
+    counts = count_text(tmp_path / "text.txt", CountSettings(2, is_stream=True))
+    model = sw.KneserNey(2).fit(counts).model_
+    found = sw.surprisal(model, ["a", "b", "c"])
+    assert join_tokens(found, [1, 2], ["a", "b c"]).words == ("a", "b c")
+    with pytest.raises(SapwoodError, match="the units have 2 tokens"):
+        join_tokens(found, [1, 1], ["a", "b"])
+
+
+def test_reserved_words_and_restarts_of_language_models_are_refused() -> None:
+    model = sw.KneserNey(2).fit([["a", "b"]] * 20).model_
+    for one in (sw.bundled_grammar(), model):
+        with pytest.raises(SapwoodError, match="word 2 of the sentence is '</s>', a symbol that"):
+            sw.surprisal(one, ["a", "</s>", "b"])
+    with pytest.raises(SapwoodError, match=r"restart is 0.1, and a language model") as caught:
+        sw.surprisal(model, ["a"], restart=0.1)
+    assert caught.value.hint
+
+
+def test_the_entropy_of_the_next_word_is_that_of_the_mix(learn: Any) -> None:
+    members, shares = [learn("pcfg"), learn("em")], np.array([0.25, 0.75])
+    words = ["the", "dog", "sees", "the", "man", "."]
+    found = sw.surprisal(sw.Ensemble.of(members, shares.tolist()), words, unit="nats")
+    alone = [list(predict_words(g, words, with_words=True)) for g in members]
+    for k, ones in enumerate(zip(*alone, strict=True)):
+        p = sum(share * one.words for share, one in zip(shares, ones, strict=True))
+        expected = -sum(x * np.log(x) for x in p.tolist() if x > 0)
+        assert found.word_entropy[k] == pytest.approx(expected, abs=1e-9)
+        shares = shares * [one.probability for one in ones] / found_probability(found, k)
+
+
+def found_probability(found: Surprisal, k: int) -> float:
+    return float(np.exp(-found.surprisal[k]))

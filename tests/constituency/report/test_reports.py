@@ -9,6 +9,7 @@ from math import sqrt
 from typing import Any
 
 import pytest
+from tests.theorems.test_twin_states import cloned_grammars
 
 import sapwood as sw
 from sapwood import report as room
@@ -177,6 +178,41 @@ def test_overlaps_are_those_of_the_lists(atlas: StateAtlas, symbol: str, state: 
     for row in near:
         expected = overlap(atlas, (symbol, state), (row["symbol"], row["state"]))
         assert row["overlap"] == pytest.approx(expected, abs=1e-3)  # sweeps stop there
+
+
+def test_twin_states_are_one_row_with_the_means_of_their_numbers() -> None:
+    """A grammar whose states were cloned has the cards of the one without clones."""
+    for plain, cloned, origin in cloned_grammars():
+        for a, symbol in enumerate(map(str, plain.symbols)):
+            ((_, *once), (_, *twice)) = (
+                StateAtlas(grammar).cards(symbol)[0]["rows"] for grammar in (plain, cloned)
+            )
+            if not once:  # a single state, cloned or not
+                assert len(twice) == (len(origin[a]) > 1)
+                continue
+            for one, two in zip(once, twice, strict=True):
+                states = [two["state"], *two.get("twins", [])]
+                assert states == (origin[a] == one["state"]).nonzero()[0].tolist()
+                assert probabilities(two) == pytest.approx(probabilities(one), abs=1e-4)
+
+
+def test_twin_states_with_pivots_are_listed_one_by_one() -> None:
+    _, grammar, origin = next(cloned_grammars())
+    symbols = list(map(str, grammar.symbols))
+    pivots = {name: ["word: w0"] * len(of) for name, of in zip(symbols, origin, strict=True)}
+    grammar = replace(grammar, record={"pivots": pivots})
+    for name, of in zip(symbols, origin, strict=True):
+        rows = StateAtlas(grammar).cards(name)[0]["rows"]
+        assert len(rows) == 1 + (len(of) if len(of) > 1 else 0)
+
+
+def probabilities(row: dict[str, Any]) -> dict[str, float]:
+    """All probabilities of a state's row; expected visits come from a series that is cut."""
+    kinds = {"rules": "rule", "words": "word", "contexts": "context"}
+    listed = {
+        one[kind]: one["probability"] for key, kind in kinds.items() for one in row.get(key, ())
+    }
+    return listed | {key: row[key] for key in ("root", "share")}
 
 
 def test_phrases_are_compared_with_phrases(atlas: StateAtlas) -> None:

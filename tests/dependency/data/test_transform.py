@@ -14,7 +14,7 @@ from tests.dependency.data.draws import RELATIONS, corpus_files, head_lists, sen
 
 import sapwood as sw
 from sapwood.core.errors import CorpusError
-from sapwood.corpora.heads import head_rule
+from sapwood.corpora.heads import HEAD_RULES
 from sapwood.dependency.data.bank import ArcBank, Arcs, heads_problem
 from sapwood.dependency.data.reader import write_arcs
 from sapwood.dependency.data.transform import (
@@ -148,21 +148,21 @@ def test_a_sentence_as_the_table_of_heads_has_it() -> None:
 
 
 def test_the_last_noun_is_the_head() -> None:
-    assert tree_arcs(sw.Tree.parse("(NP (NN dog) (NN house))"), head_rule("penn")).heads == (2, 0)
+    assert tree_arcs(sw.Tree.parse("(NP (NN dog) (NN house))"), HEAD_RULES["penn"]).heads == (2, 0)
 
 
 def test_universal_tags_where_tags_are_penns() -> None:
     assert read_as_arcs(io.StringIO(TREE))[0].upos[:4] == ("DET", "ADJ", "NOUN", "AUX")
     german = "(S (NP (ART ein) (NE Hund)) (VVFIN bellt))"
     assert set(read_as_arcs(io.StringIO(german))[0].upos) == {"_"}
-    arcs = tree_arcs(sw.Tree.parse("(NP (DT a) (NN dog))"), head_rule("penn"))
+    arcs = tree_arcs(sw.Tree.parse("(NP (DT a) (NN dog))"), HEAD_RULES["penn"])
     assert arcs.upos == ("DET", "NOUN")
 
 
 def test_every_bundled_tree_is_projective_and_headed_in_its_phrases() -> None:
     bank = sw.bundled_treebank("dev")
     for tree in list(bank)[:100]:
-        arcs = tree_arcs(tree, head_rule("penn"))
+        arcs = tree_arcs(tree, HEAD_RULES["penn"])
         assert is_projective(arcs.heads)
         assert list(arcs.words) == tree.words()
         for _, start, end in tree.spans():  # every phrase hangs on one word outside

@@ -13,8 +13,9 @@ from sapwood.dependency.learn.trainer import train_arc_network
 from sapwood.dependency.parse.parser import ArcEncoder
 from sapwood.dependency.parse.scoring import sentence_rows, tag_forest, tag_posteriors
 from sapwood.networks import training as network_training
-from sapwood.networks.biaffine import ArcSizes
-from sapwood.networks.encoder import UNKNOWN_ROW, EncoderSizes, VectorRows, look_up
+from sapwood.networks.encoder import UNKNOWN_ROW, VectorRows, look_up
+from sapwood.networks.network import EncoderSizes
+from sapwood.networks.scores import ArcSizes
 from sapwood.networks.training import NetworkPlan, _sum_rows
 
 SMALL = (EncoderSizes(16, 16, 8, 24), ArcSizes(20, 10))
@@ -163,7 +164,7 @@ def test_rows_that_no_word_takes_count_nothing():
 
 
 def test_words_have_places_by_their_letters():
-    rows = VectorRows(np.zeros(0, np.uint32), 10)
+    rows = VectorRows(np.zeros(0, np.uint32), 1 << 10)
     words, forms = rows.rows(["Walked", "talked", "Walked"])
     assert words.tolist() == [UNKNOWN_ROW] * 3
     assert forms.max() < 1 << 10
@@ -175,7 +176,7 @@ def test_what_was_never_seen_says_nothing(monkeypatch):
     monkeypatch.setattr(network_training, "MOST_FORM_BITS", 12)
     arcs = bank(20)
     network = train_arc_network(arcs, *tasks(arcs), NetworkPlan(passes=1), 1, sizes=SMALL)
-    seen = VectorRows(network.familiar, network.form_bits).rows(arcs.words)[1]
+    seen = VectorRows(network.familiar, len(network.form_vectors)).rows(arcs.words)[1]
     unseen = np.setdiff1d(np.arange(len(network.form_vectors)), seen)
     assert len(unseen)
     assert not network.form_vectors[unseen].any()

@@ -22,6 +22,7 @@ from sapwood.dependency.learn.moments import (
 )
 from sapwood.dependency.model.dependency import Seen
 from sapwood.dependency.model.latent import LatentArcs, SeenTrees, pack_seen_trees
+from sapwood.progress import Event
 
 TAGS = ("DET", "NOUN", "VERB", "ADP")
 SHAPES = [[2, 0, 2], [2, 4, 2, 0, 4], [0, 3, 1, 3], [3, 3, 0, 3, 4, 4], [2, 0], [0]]
@@ -90,15 +91,13 @@ def test_likelihoods_are_those_of_the_model() -> None:
 
 
 def test_em_stops_when_it_gains_too_little() -> None:
-    told: list[tuple[int, int, float]] = []
-    learner = sw.EMDependency(
-        2, tolerance=1e-3, on_iteration=lambda *facts: told.append(facts)
-    ).fit(drawn(300))
+    told: list[Event] = []
+    learner = sw.EMDependency(2, tolerance=1e-3, listen=told.append).fit(drawn(300))
     gains = np.diff(learner.bounds_) / drawn(300).n_tokens
     assert (gains[:-1] >= 1e-3).all()
     assert gains[-1] < 1e-3
     assert learner.iterations_ == len(gains) < 100
-    assert [n for n, _, _ in told] == list(range(len(gains) + 1))
+    assert [x.facts["iteration"] for x in told if x.facts] == list(range(len(gains) + 1))
     assert learner.model_.record["converged"]
 
 

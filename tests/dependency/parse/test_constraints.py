@@ -258,7 +258,7 @@ def test_relations_fix_the_root() -> None:
     assert parse.arcs.relations[root] == "obj"
     parse = parser.parse(words, relations=["obj"] * n)  # where all are no roots, one is
     assert parse.arcs.heads.count(0) == 1
-    with pytest.raises(ArcConstraintError, match="words 1 and 2 both have the head 0"):
+    with pytest.raises(ArcConstraintError, match="words 1 and 2 are both the root"):
         parser.parse(
             words, heads=[0, *[None] * (n - 1)], relations=[None, "root", *[None] * (n - 2)]
         )
@@ -335,7 +335,7 @@ def test_crossing_arcs_are_named() -> None:
 def test_unknown_names_get_the_nearest() -> None:
     with pytest.raises(ArcConstraintError) as caught:
         constrain_arcs(1, TAGS, RELATIONS, tags=["NOUM"])
-    assert caught.value.hint.startswith("the nearest that it has: NOUN")
+    assert caught.value.hint.startswith("the nearest that it has: 'NOUN'")
 
 
 def test_rerankers_keep_what_is_given() -> None:

@@ -15,6 +15,7 @@ from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.hankel.data import (
     Bracketed,
     PairConstraints,
+    PairRequest,
     pair_signs,
     read_structures,
     structure_tree,
@@ -68,6 +69,20 @@ def parsed(signs: str) -> PairConstraints | None:
         return None
 
 
+def check_clash(message: str, signs: str, pairs: PairConstraints) -> None:
+    """The requests that a message names are impossible together, and possible without any one."""
+    named = [request for request in pairs.requests() if str(request) in message]
+    trees = [tree_pairs(tree)[0] for tree in binary_trees(list(range(len(signs))))]
+
+    def is_possible(some: list[PairRequest]) -> bool:
+        return any(fits(found, pairs.only(some).signs) for found in trees)
+
+    if "more" not in message:
+        assert named
+        assert not is_possible(named)
+        assert all(is_possible([x for x in named if x != one]) for one in named)
+
+
 @settings(max_examples=300)
 @given(st.lists(st.sampled_from(SIGNS + "..."), min_size=1, max_size=6), st.integers(0, 20))
 def test_charts_sum_over_the_trees_with_the_pairs(drawn: list[str], seed: int) -> None:
@@ -89,8 +104,9 @@ def check_sums(model: sw.WeightedGrammar, signs: str, pairs: PairConstraints, se
     share = model.pair_log_prob(words, pairs)
     if not left:
         assert share.sign == 0
-        with pytest.raises(SapwoodError, match="no brackets have the pairs"):
+        with pytest.raises(SapwoodError, match="no brackets have ") as caught:
             model.best_brackets(words, pairs)
+        check_clash(str(caught.value), signs, pairs)
         return
     some, everything = (sum(value for _, value in listed) for listed in (left, values))
     assert share.sign * np.exp(share.log) == pytest.approx(some / everything, rel=1e-6, abs=1e-9)

@@ -8,13 +8,13 @@ from itertools import product
 import numpy as np
 import pytest
 from tests.reference.weighted_grammars import outside_vector
-from tests.toys import strings_grammar
+from tests.toys import change_basis, strings_grammar
 
 import sapwood as sw
 from sapwood.core.errors import ModelFormatError, SapwoodError
 from sapwood.hankel.data import bracket
 from sapwood.hankel.model.string_model import SequenceModel
-from sapwood.hankel.model.weighted_grammar import WeightedGrammar
+from sapwood.hankel.model.weighted_grammar import ClassicForm, WeightedGrammar
 
 
 @pytest.fixture(scope="module")
@@ -22,10 +22,17 @@ def grammar() -> WeightedGrammar:
     return strings_grammar(3, 2, seed=1)
 
 
-def test_classic_form_and_back(grammar: WeightedGrammar) -> None:
-    again = WeightedGrammar.from_classic(grammar.classic())
-    for name in ("initial", "terminals", "binary"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(grammar, name))
+def test_a_grammar_of_rules_has_their_weights(grammar: WeightedGrammar) -> None:
+    initial, terminals, binary = grammar.weights
+    rules = ClassicForm(
+        dict(enumerate(initial)),
+        {(i, symbol): terminals[x, i] for x, symbol in enumerate("ab") for i in range(3)},
+        {at: binary[at] for at in product(range(3), repeat=3)},
+    )
+    found = WeightedGrammar.from_classic(rules)
+    assert found.symbols == grammar.symbols
+    for one, other in zip(found.weights, grammar.weights, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_inside_and_outside_meet_in_every_cut(grammar: WeightedGrammar) -> None:
@@ -87,7 +94,7 @@ def test_draws_have_the_probabilities_of_their_strings(grammar: WeightedGrammar)
 
 
 def test_weights_cannot_be_drawn_from(grammar: WeightedGrammar) -> None:
-    turned = grammar.change_basis(np.array([[1, 2, 0], [0, 1, 1], [1, 0, 3.0]]))
+    turned = change_basis(grammar, np.array([[1, 2, 0], [0, 1, 1], [1, 0, 3.0]]))
     assert not turned.is_probabilistic
     with pytest.raises(SapwoodError, match="weights, not probabilities"):
         turned.sample(1)
@@ -104,31 +111,6 @@ def test_a_symbol_that_is_not_known_is_named(grammar: WeightedGrammar) -> None:
     with pytest.raises(SapwoodError, match=r"'c', the 2\. of its string") as caught:
         grammar.value(["a", "c"])
     assert "a, b" in str(caught.value.hint)
-
-
-def test_a_latent_grammar_with_one_label_and_back(grammar: WeightedGrammar) -> None:
-    latent = grammar.to_latent()
-    assert latent.is_probabilistic
-    for words in ("a", "a b", "b a a b"):
-        split = words.split()
-        assert latent.log_prob(split) == pytest.approx(grammar.log_prob(split), rel=1e-10)
-    again = WeightedGrammar.from_latent(latent)
-    assert again.value(["b", "a", "a", "b"]) == pytest.approx(grammar.value(["b", "a", "a", "b"]))
-    assert sw.Parser(latent).parse(["a", "b", "a"]).tree.words() == ["a", "b", "a"]
-
-
-def test_weights_of_both_signs_become_a_latent_grammar(grammar: WeightedGrammar) -> None:
-    turned = grammar.change_basis(np.array([[1, 2, 0], [0, 1, 1], [1, 0, 3.0]])).to_latent()
-    words = ["b", "a", "a", "b"]
-    assert turned.log_prob(words) == pytest.approx(grammar.log_prob(words), rel=1e-9)
-
-
-def test_every_latent_grammar_has_a_weighted_one() -> None:
-    bank = sw.Treebank.from_trees(list(sw.bundled_treebank("dev")[:20]))
-    plain = sw.PCFG().fit(bank).model_
-    words = bank[0].words()
-    flat = WeightedGrammar.from_latent(plain)
-    assert flat.log_prob(words) == pytest.approx(plain.log_prob(words), rel=1e-9)
 
 
 def test_best_brackets_of_strings_the_model_cannot_make_are_right_branching() -> None:
@@ -152,7 +134,8 @@ def test_arrays_that_do_not_fit_are_refused(arrays, match: str) -> None:
 def test_a_hidden_markov_model() -> None:
     start, emissions = np.array([0.3, 0.7]), np.array([[0.9, 0.1], [0.2, 0.8]])
     transitions = np.array([[0.5, 0.3], [0.2, 0.4]])
-    model = SequenceModel.from_hmm(("a", "b"), start, transitions, emissions)
+    steps = np.einsum("hx,hk->xhk", emissions, transitions)
+    model = SequenceModel(("a", "b"), start, 1 - transitions.sum(axis=1), steps)
     assert model.is_probabilistic
     every = [list(x) for size in range(1, 10) for x in product("ab", repeat=size)]
     empty = float(start @ model.final)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.lm.learn.texts import ARPA, log_prob, some_text
+from tests.lm.learn.texts import ARPA, TEXT, log_prob, some_text, write
 from tests.reference.ngrams import KneserNeyTwin
 
 import sapwood as sw
@@ -71,6 +71,16 @@ def test_arpa_files_come_back() -> None:
     again = read_arpa(io.StringIO("\n".join(arpa_lines(model)) + "\n"), "model.arpa")
     for sentence in some_text(20, seed=1):
         assert again.log_prob(sentence) == pytest.approx(model.log_prob(sentence), abs=1e-4)
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_arpa_files_have_an_end_of_sentences_where_the_text_has_any(
+    tmp_path: Path, *, is_stream: bool
+) -> None:
+    counts = count_text(write(tmp_path, TEXT), CountSettings(2, is_stream))
+    lines = list(arpa_lines(sw.KneserNey(2).fit(counts).model_))
+    assert any("\t</s>" in line for line in lines) is not is_stream
+    assert not any("<nothing>" in line for line in lines)
 
 
 def test_kenlm_gives_the_same_scores(tmp_path: Path) -> None:

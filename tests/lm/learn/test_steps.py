@@ -284,7 +284,7 @@ def test_states_of_rare_words_come_from_em_and_no_others() -> None:
     e_step = EngineEStep(Threads(1), cut_pairs(sparse.csr_array(rng.poisson(1.0, (8, 8)) * 1.0)))
     is_rare = np.arange(8) % 2 == 0
     learner = sw.PivotBigram(2, prior=0.7)
-    found = learner._rare_states(e_step, start, is_rare, u)
+    found = learner._maximise_rare(is_rare, u, start, e_step.expect_states(start))
     before, after, _ = e_step.expect(start)
     expected, _ = maximise_states(before, after * start.s, u, 0.7)
     np.testing.assert_allclose(found.r[is_rare], expected[is_rare], rtol=1e-5)

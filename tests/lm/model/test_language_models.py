@@ -20,6 +20,7 @@ from sapwood.lm.model.latent_models import (
     N_CONTEXT_BINS,
     N_PAIR_BINS,
     N_WORD_BINS,
+    BigramModel,
     ContextBins,
     LatentNgramModel,
     MixtureModel,
@@ -125,6 +126,18 @@ def test_states_inside_kneser_ney_are_backed_off_to(stream: NgramModel) -> None:
     )
     assert model.bigram.order == 2
     np.testing.assert_allclose(model.bigram.u, single)
+
+
+def test_a_mixture_names_the_sizes_of_its_members_and_no_classes(stream: NgramModel) -> None:
+    n = len(stream.words)
+    states = np.full((n, 3), 1 / 3, np.float32)
+    hidden = BigramModel(
+        stream.words, states, states, np.full(n, 1 / n), np.full(n, 0.5), is_stream=True
+    )
+    bins = ContextBins.of(np.zeros((1, 2), np.uint32), np.ones(1, np.int64), n)
+    mixture = MixtureModel((stream, hidden), bins, np.full((N_CONTEXT_BINS, 2), 0.5))
+    sizes = " + ".join(str(len(p)) for p in stream.p)
+    assert repr(mixture) == (f"<MixtureModel of 2: order 3, {sizes} n-grams; 3 states, {n} words>")
 
 
 def test_text_in_sentences_and_streams_are_not_mixed(sentences: NgramModel) -> None:

@@ -225,7 +225,9 @@ def _dimension_text(dimension: dict[str, Any]) -> Iterator[str]:
 def _row_text(symbol: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:
     root = f", root with probability {row['root']:.4f}" if row["root"] else ""
     if row["state"] is not None:
-        yield f"  state {row['state']}{root}"
+        twins = row.get("twins", [])
+        others = f" and {len(twins)} almost equal ({', '.join(map(str, twins))})" if twins else ""
+        yield f"  state {row['state']}{others}{root}"
         if "pivots" in symbol:
             yield f"    pivot: {symbol['pivots'][row['state']]['feature']}"
     elif root or symbol["states"] > 1:

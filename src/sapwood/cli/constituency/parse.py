@@ -20,6 +20,7 @@ from sapwood.cli.display import data_on_stdout
 from sapwood.cli.inputs import (
     BUNDLED,
     STDIN,
+    TRAIN,
     Text,
     as_grammar,
     count_lines,
@@ -27,8 +28,8 @@ from sapwood.cli.inputs import (
     load_any,
     stream_lines,
 )
+from sapwood.constituency.report.parses import constituents
 from sapwood.constituency.report.training import Meter
-from sapwood.constituency.report.trees import constituents
 from sapwood.core.errors import count
 from sapwood.core.outputs import check_output, is_stdout, open_output
 from sapwood.core.resume import open_part, part_and_note, sha256, skip_done
@@ -342,7 +343,7 @@ class _Settings:
 
             make = Parser.fast if self.fast else Parser
             given = {} if self.threshold is None else {"threshold": self.threshold}
-            loaded = as_grammar(load_any(model), model)
+            loaded = as_grammar(load_any(model, TRAIN), model)
             return make(loaded, decoder=self.decoder, memory_limit_mb=self.memory_limit, **given)
 
 

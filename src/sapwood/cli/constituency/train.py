@@ -18,7 +18,7 @@ from sapwood.cli.reports import fact_lines, show
 from sapwood.constituency.learn.registry import METHODS, EMParameters, Settings
 from sapwood.constituency.report.training import Meter, train_method, warn_few, with_provenance
 from sapwood.core.errors import count
-from sapwood.core.learner import StateParameters
+from sapwood.core.learner import BudgetParameters, StateParameters
 from sapwood.core.outputs import hold_output
 from sapwood.report import budget_report, score_on
 
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from sapwood.constituency.learn.ensemble import EnsembleLPCFG, Trial
     from sapwood.constituency.learn.settings_search import ChosenSettings
     from sapwood.corpora.tree import Tree
+    from sapwood.progress import Event
 
 
 _OF_STATES, _OF_EM = StateParameters.parameters(), EMParameters.parameters()
+_USUAL, _MOST = (x["n_states"].default for x in (_OF_STATES, BudgetParameters.parameters()))
 Binarise = Literal["head", "right", "left"]
 Heads = Literal["auto", "penn", "generic"]
 Signatures = Literal["auto", "english", "generic"]
@@ -94,7 +96,7 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
         "For best, the most of any member. More than 32 only for tens of thousands of trees. "
         "Not for pcfg, crf and encoder.",
         metavar="M",
-        show_default=f"{Settings.states}, or for best {Settings.most_states}",
+        show_default=f"{_USUAL}, or for best {_MOST}",
     ),
     dev: str | None = typer.Option(
         None,
@@ -197,9 +199,16 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
         msg = "it needs trees to grade on"
         raise typer.BadParameter(msg + ": add --dev FILE", param_hint="--patience")
     from sapwood.constituency.data.transform import Transform
+    from sapwood.constituency.learn.lexicon import LexiconSettings
 
     asked = {"binarise": binarise, "horizontal": horizontal, "vertical": vertical}
     fixed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    values: dict[str, Any] = {
+        parameter: value for option, value in given.items() if value is not None
+        for parameter in opt.TREE_OPTIONS[option]
+    }  # fmt: skip
+    if budget is not None:
+        values["budget"] = parse_duration(budget)
     with (
         hold_output(checkpoint) if checkpoint else nullcontext(),
         opt.open_folder(on_disk) as folder,
@@ -214,20 +223,12 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
             method=method,
             transform=replace(Transform(tag_parents=tag_parents, heads=heads), **fixed),
             settings=Settings(
-                open=[name for name in Settings.open if name not in fixed],
-                rare_count=rare_count,
-                signatures=signatures,
-                seed=seed,
-                engine=where,
-                states=states or Settings.states,
-                most_states=states or Settings.most_states,
-                iterations=iterations,
-                patience=patience,
-                checkpoint=checkpoint,
-                budget=Settings.budget if budget is None else parse_duration(budget),
-                on_trial=show_trial,
+                values | {"seed": seed, "engine": where, "listen": show_trial},
+                LexiconSettings(rare_count=rare_count, style=signatures),
+                [name for name in Settings.open if name not in fixed],
             ),
             reading=TreeReading(format, encoding, keep_functions, skip_bad),
+            rare_count=rare_count,
         ).report()
     if as_json or "dev" in report:
         show(report, _dev_lines, as_json=as_json)
@@ -247,8 +248,11 @@ def _dev_lines(report: dict[str, Any]) -> Iterator[str]:
     return fact_lines({title: f"{value:>9}" for title, value in rows.items()}, 18)
 
 
-def show_trial(trial: Trial) -> None:
-    """Write the time, the scores and the verdict of a candidate of `best`."""
+def show_trial(event: Event) -> None:
+    """Write the time, the scores and the verdict of a candidate of `best`, when they are known."""
+    trial: Trial | None = event.facts.get("trial")
+    if trial is None:
+        return
     figures = [f"{trial.seconds:.1f} s"] if trial.seconds else []
     # not called F1: the one F1 of a mix is that of its parser, at the end
     figures += [f"alone {trial.f1:.2f}"] if trial.f1 is not None else []
@@ -269,6 +273,7 @@ class TreebankTraining:
     transform: Transform
     settings: Settings
     reading: TreeReading
+    rare_count: int
     force: bool = False
     folder: Path | None = None  # for trees that are not kept in memory
 
@@ -280,12 +285,12 @@ class TreebankTraining:
         phases = Phases(4 if self.dev and not method.has_candidates else 3)
         bank, gold = self._read(phases)
         with phases.phase("training") as notes:
-            dev = gold if settings.patience or method.has_candidates else None
-            settings = replace(settings, spent=meter.cpu_seconds)
+            dev = gold if settings["patience"] or method.has_candidates else None
+            settings = settings.replace_parameters(spent=meter.cpu_seconds)
             learner, found = train_method(self.method, settings, bank, dev, _show_choice)
             model: Model = with_provenance(
-                learner.model_, treebanks=self.treebanks, seed=settings.seed,
-                rare_count=settings.rare_count, keep_functions=self.reading.keep_functions,
+                learner.model_, treebanks=self.treebanks, seed=settings["seed"],
+                rare_count=self.rare_count, keep_functions=self.reading.keep_functions,
             )  # fmt: skip
             sizes = ("member",) if found["members"] > 1 else ("symbol", "rule")
             notes += [self.method, *(count(found[f"{size}s"], size) for size in sizes)]
@@ -302,7 +307,7 @@ class TreebankTraining:
             _echo_budget(report, len(gold))
         elif gold:
             with phases.phase("parsing dev") as notes:
-                report["dev"] = score_on(model, gold, settings.engine or settings.jobs)
+                report["dev"] = score_on(model, gold, settings["engine"])
                 notes.append(count(len(gold), "sentence"))
         return report
 

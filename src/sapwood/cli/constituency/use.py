@@ -13,7 +13,16 @@ from sapwood.cli.console import echo
 from sapwood.cli.display import data_on_stdout
 from sapwood.cli.hankel import score_strings
 from sapwood.cli.identify.unmix import score_unmixed
-from sapwood.cli.inputs import STDIN, Text, TreeReading, as_grammar, load_any, stream_lines
+from sapwood.cli.inputs import (
+    HANKEL_LEARN,
+    STDIN,
+    TRAIN,
+    Text,
+    TreeReading,
+    as_grammar,
+    load_any,
+    stream_lines,
+)
 from sapwood.cli.reports import score_text
 from sapwood.core.errors import SapwoodError, count
 from sapwood.progress import step
@@ -67,7 +76,7 @@ def score_file(  # noqa: PLR0913 - every option of the command is an argument
     from sapwood.identify.model.uniform_trees import UniformTreeModel
 
     text = Text(trees, raw, tokenizer)
-    named = load_any(model)
+    named = load_any(model, TRAIN, HANKEL_LEARN, "`sapwood unmix`")
     if isinstance(named, StringModel):
         score_strings(named, file, as_json=as_json)
         return
@@ -149,7 +158,7 @@ def draw_trees(
     from sapwood.constituency.grammar.ensemble import describe_draw, generative_part
     from sapwood.hankel.model.string_model import StringModel
 
-    loaded = load_any(model)
+    loaded = load_any(model, TRAIN, HANKEL_LEARN)
     if not isinstance(loaded, StringModel):
         whole = as_grammar(loaded, model)
         try:

@@ -14,6 +14,7 @@ from sapwood.cli.console import echo
 from sapwood.cli.dependency.reading import ArcReading, Encoding, Out, SkipBad
 from sapwood.cli.display import data_on_stdout
 from sapwood.cli.inputs import (
+    DEPEND_TRAIN,
     as_kind,
     check_files,
     count_lines,
@@ -159,8 +160,8 @@ def _parser(name: str, *, gold_tags: bool) -> ArcParser | RerankingParser:
     from sapwood.dependency.parse.reranking import arc_parser
 
     found = as_kind(
-        load_any(name), ArcModel | ArcRerankModel, name, "a dependency parser",
-        "name a file of `sapwood depend train`", "dependency",
+        load_any(name, DEPEND_TRAIN), ArcModel | ArcRerankModel, name, "a dependency parser",
+        f"name a file of {DEPEND_TRAIN}", "dependency",
     )  # fmt: skip
     return arc_parser(found, use_tags=gold_tags)
 
@@ -227,6 +228,7 @@ def _answer(
     return layout.text(number, parser.parse(arcs))
 
 
+RERANK_TRAIN = "`sapwood depend train --method rerank`"
 RERANK_EPILOG = """\b
 Examples:
   sapwood depend train train.conllu -o reranker.sapwood --method rerank
@@ -260,9 +262,9 @@ def rerank_lists(
     from sapwood.dependency.parse.reranking import choose_trees
 
     check_files(file, model, out=out, force=force, may_stream=True)
-    hint = "name a file of `sapwood depend train --method rerank`"
+    hint = f"name a file of {RERANK_TRAIN}"
     found: ArcRerankModel = as_kind(
-        load_any(model), ArcRerankModel, model, "a reranker", hint, "dependency"
+        load_any(model, RERANK_TRAIN), ArcRerankModel, model, "a reranker", hint, "dependency"
     )
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     lists = reading.lists([file])
@@ -332,7 +334,7 @@ def _load_latent(name: str) -> DependencyModel:
     hint = "train one: `sapwood depend train --method spectral`, em or latent; "
     hint += "parsers score their trees by `depend parse --n-best`"
     found: DependencyModel | ArcModel = as_kind(
-        load_any(name),
+        load_any(name, DEPEND_TRAIN),
         DependencyModel | ArcModel,
         name,
         "a latent model of arcs",

@@ -180,7 +180,9 @@ def _load_eigenwords(name: str) -> Eigenwords:
     from sapwood.corpora.eigenwords import Eigenwords
 
     hint = "`sapwood embed TEXT -o U` makes such a file"
-    found = as_kind(load_any(name), Eigenwords, name, "vectors of words", hint, "dependency")
+    found = as_kind(
+        load_any(name, "`sapwood embed`"), Eigenwords, name, "vectors of words", hint, "dependency"
+    )
     return cast("Eigenwords", found)
 
 

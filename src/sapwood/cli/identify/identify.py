@@ -10,7 +10,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import as_grammar, load_any
+from sapwood.cli.inputs import TRAIN, as_grammar, load_any
 from sapwood.cli.reports import fact_lines, show, table_lines
 from sapwood.core.errors import count
 from sapwood.progress import step
@@ -135,7 +135,8 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
         from sapwood.report import identify_bounds
 
         report = identify_bounds(
-            as_grammar(load_any(model), model), model, member=member, length=length or BOUND_LENGTH,
+            as_grammar(load_any(model, TRAIN), model), model, member=member,
+            length=length or BOUND_LENGTH,
             epsilon=epsilon or EPSILON, delta=delta or DELTA, depth=depth or 1,
         )  # fmt: skip
         show(report, bounds_text, as_json=as_json)

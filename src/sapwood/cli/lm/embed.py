@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import typer
 
@@ -17,9 +17,9 @@ from sapwood.cli.reports import show
 from sapwood.constituency.report.training import Meter, with_provenance
 from sapwood.core.errors import count
 from sapwood.core.model_card import PURPOSES
+from sapwood.lm.learn.methods import EMBEDDING_METHODS
 from sapwood.progress import step
 
-EMBED_ITERATIONS = 5
 EMBED_EPILOG = """\b
 Examples:
   sapwood embed news.txt.xz -o words.sapwood
@@ -41,12 +41,7 @@ def embed_words(  # noqa: PLR0913 - every option of the command is an argument
     dimension: int = typer.Option(
         50, min=1, max=2000, metavar="K", help="Numbers in a vector. Not above 50 for little text."
     ),
-    method: Literal["cca", "two-step", "bigram", "lr-mvl"] = typer.Option(
-        "cca",
-        help="cca: words against their neighbours. two-step: neighbours are reduced first to what "
-        "left and right ones tell of each other. bigram: plain singular vectors of pairs of words. "
-        "lr-mvl: two steps again and again, with exponential smooths of all words on each side.",
-    ),
+    method: str = opt.method_option("cca", EMBEDDING_METHODS),
     window: int = typer.Option(
         2,
         min=1,
@@ -60,7 +55,7 @@ def embed_words(  # noqa: PLR0913 - every option of the command is an argument
         max=100,
         metavar="N",
         help="Passes of lr-mvl over the text.",
-        show_default=str(EMBED_ITERATIONS),
+        show_default="5",
     ),
     min_count: int = typer.Option(
         5,
@@ -81,17 +76,16 @@ def embed_words(  # noqa: PLR0913 - every option of the command is an argument
     read twice; lr-mvl alone iterates. Words never seen have the vector of their shape: capitals,
     digits, endings.
     """
-    if iterations is not None and method != "lr-mvl":
-        msg = f"it does not apply to --method {method}; it applies to lr-mvl"
-        raise typer.BadParameter(msg, param_hint="--iterations")
+    opt.refuse_what_does_not_apply(
+        EMBEDDING_METHODS, {"--iterations": ("iterations",)}, method, {"--iterations": iterations}
+    )
     check_files(*texts, out=out, find=find_text, force=force, is_model=True)
-    from sapwood.lm.learn.eigenwords import WordEmbedding
-
     meter = Meter()
     with opt.open_engine(engine, scheduler, jobs) as where, step("learning vectors"):
-        learner = WordEmbedding(
-            dimension, method=method, window=window, min_count=min_count, seed=seed, engine=where,
-            iterations=iterations or EMBED_ITERATIONS,
+        passes = {} if iterations is None else {"iterations": iterations}
+        learner = EMBEDDING_METHODS[method].make(
+            dimension=dimension, window=window, min_count=min_count, seed=seed, engine=where,
+            **passes,
         ).fit(texts)  # fmt: skip
     with step(f"writing {out}"):
         model = with_provenance(learner.model_, texts=texts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sapwood.cli.inputs import as_kind, load_any
+from sapwood.cli.inputs import LM_TRAIN, as_kind, load_any
 
 if TYPE_CHECKING:
     from sapwood.corpora.files import Source
@@ -77,8 +77,8 @@ def load_language_model(name: str) -> LanguageModel:
     """The language model that a user names."""
     from sapwood.lm.model.language_model import LanguageModel
 
-    hint = "name a file of `sapwood lm train`"
-    found = as_kind(load_any(name), LanguageModel, name, "a language model", hint, "lm")
+    hint = f"name a file of {LM_TRAIN}"
+    found = as_kind(load_any(name, LM_TRAIN), LanguageModel, name, "a language model", hint, "lm")
     return cast("LanguageModel", found)
 
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from sapwood.core.arrays import Int32Array
 from sapwood.core.errors import CorpusError, SapwoodError
-from sapwood.corpora.heads import head_rule, uses_penn_tags
+from sapwood.corpora.heads import HEAD_RULES, uses_penn_tags
 from sapwood.corpora.tree import ROOT, Tree, unary_chain
 
 COLUMNS = ("label", "rule", "left", "right", "parent", "word", "start", "end")  # of rows
@@ -117,7 +117,7 @@ def binarise(
     transform: Transform, chain: tuple[str, ...], ancestors: tuple[str, ...], kids: Sequence[str]
 ) -> list[Step]:
     """Build a production of two or more children as binary nodes, innermost first."""
-    head = head_rule(transform.heads)(chain[-1], kids)
+    head = HEAD_RULES[transform.heads](chain[-1], kids)
     n = len(kids)
     # child positions from the innermost to the outermost
     order = {
@@ -182,19 +182,6 @@ def _gather(done: Sequence[Tree | tuple[int, int]], left: int, right: int) -> tu
         else:
             ahead.extend(reversed(node))
     return tuple(kids)
-
-
-def root_chain(symbol: Symbol) -> tuple[str, ...]:
-    """The labels from the root of the restored tree down to the last one of a symbol on top of it.
-
-    Examples
-    --------
-    >>> root_chain(Symbol(("S", "VP"))), root_chain(Symbol(("TOP", "S")))
-    (('TOP', 'S', 'VP'), ('TOP', 'S'))
-    """
-    if symbol.is_intermediate:
-        return (ROOT,)
-    return symbol.chain if symbol.chain[0] == ROOT else (ROOT, *symbol.chain)
 
 
 def _expand(chain: tuple[str, ...], kids: tuple[Any, ...]) -> Tree:

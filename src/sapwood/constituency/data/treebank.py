@@ -18,15 +18,12 @@ root is the last row. Bottom-up is a loop up, top-down a loop down.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from importlib import resources
-from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +37,7 @@ from sapwood.constituency.data.transform import (
     pack_binary_trees,
     restore,
 )
-from sapwood.core.arrays import Int32Array, ranges, starts_of
+from sapwood.core.arrays import Int32Array, RaggedBank, shard_cuts
 from sapwood.core.errors import CorpusError, count, describe
 from sapwood.core.outputs import append_bytes, working_folder
 from sapwood.corpora.files import FEWER_TREES, PACKED_TREE_BYTES, Source, require_reading_memory
@@ -60,7 +57,7 @@ SPLITS = ("train", "dev", "test")  # of the bundled treebank
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Treebank:
+class Treebank(RaggedBank[Tree]):
     """Packed trees; slicing gives shards that share everything and copy nothing.
 
     For people it is a sequence of trees: `bank[0]` is a `Tree`, `bank[:100]` and `bank[[3, 5, 8]]`
@@ -90,6 +87,8 @@ class Treebank:
     end: Int32Array
 
     COLUMNS: ClassVar[tuple[str, ...]] = COLUMNS
+    NAME: ClassVar[str] = "treebank"
+    ITEM: ClassVar[str] = "tree"
 
     def digest(self) -> str:
         """A hash of the trees, their order, and the numbering of symbols and words.
@@ -98,11 +97,7 @@ class Treebank:
         """
         known = self.inventory
         names = [known.phrases, known.tags, known.words, known.transform.as_dict()]
-        made = sha256(json.dumps(names).encode())
-        for column in (known.rules, self.offsets, *(getattr(self, name) for name in self.COLUMNS)):
-            made.update(f"{column.dtype.str} {column.shape}".encode())
-            made.update(np.ascontiguousarray(column).tobytes())
-        return made.hexdigest()
+        return self._digest(names, known.rules)
 
     @classmethod
     def from_trees(cls, trees: Iterable[Tree], transform: Transform | None = None) -> Treebank:
@@ -126,15 +121,12 @@ class Treebank:
     @property
     def n_trees(self) -> int:
         """Number of trees in the treebank."""
-        return len(self.offsets) - 1
+        return len(self)
 
     @property
     def n_tokens(self) -> int:
         """Number of words, counted with repetition."""
         return (len(self.label) + self.n_trees) // 2  # a binary tree over n words has 2n - 1 nodes
-
-    def __len__(self) -> int:
-        return self.n_trees
 
     def __repr__(self) -> str:
         sizes = f"{count(self.n_trees, 'tree')}, {count(self.n_tokens, 'word')}"
@@ -151,58 +143,22 @@ class Treebank:
         chains = [symbols[a].chain[: -1 if a >= n_phrases else None] for a in numbers]
         return {label for chain in chains for label in chain} - {ROOT}, tags
 
-    def __iter__(self) -> Iterator[Tree]:
-        return self.trees()
-
-    @overload
-    def __getitem__(self, place: int) -> Tree: ...
-
-    @overload
-    def __getitem__(self, place: slice | Sequence[int] | npt.NDArray[Any]) -> Treebank: ...
-
-    def __getitem__(self, place: int | slice | Sequence[int] | npt.NDArray[Any]) -> Tree | Treebank:
-        """One tree for a number; a treebank for a slice, numbers in a list, or an array of them."""
-        if isinstance(place, slice):
-            first, last, step = place.indices(self.n_trees)
-            if step == 1:
-                return self._run(first, max(first, last))
-            return self._take(np.arange(first, last, step))
-        if isinstance(place, (int, np.integer)) and not isinstance(place, bool):
-            if not -self.n_trees <= place < self.n_trees:
-                raise IndexError(
-                    f"the treebank has {count(self.n_trees, 'tree')}, so there is no tree {place}"
-                )
-            return self.tree(int(place) % self.n_trees)
-        return self._take(_tree_numbers(place, self.n_trees))
-
-    def _take(self, trees: npt.NDArray[np.int64]) -> Treebank:
-        """The trees of these numbers, copied, in this order."""
-        first, end = self.offsets[trees], self.offsets[trees + 1]
-        rows = ranges(first, end)
-        cut: dict[str, Any] = {name: getattr(self, name)[rows] for name in self.COLUMNS}
-        return replace(self, offsets=starts_of(end - first), **cut)
-
-    def _run(self, first: int, last: int) -> Treebank:
-        """The trees from one number up to another, as views."""
-        rows = slice(int(self.offsets[first]), int(self.offsets[last]))
-        cut: dict[str, Any] = {name: getattr(self, name)[rows] for name in self.COLUMNS}
-        return replace(self, offsets=self.offsets[first : last + 1] - self.offsets[first], **cut)
-
     def shards(self, n: int | None = None) -> list[Treebank]:
         """Cut into at most n runs of trees with about equally many nodes.
 
         The default n depends on the number of nodes.
         """
-        return [self._run(first, last) for first, last in shard_cuts(self.offsets, n)]
+        n = n_shards(self.offsets) if n is None else n
+        return [self.run(first, last) for first, last in shard_cuts(self.offsets, n)]
 
     def words(self, index: int) -> list[str]:
         """The sentence of one tree."""
-        numbers = self.word[self._rows(index)]
+        numbers = self.word[self.rows(index)]
         return [self.inventory.words[number] for number in numbers[numbers >= 0]]
 
-    def tree(self, index: int) -> Tree:
+    def item(self, index: int) -> Tree:
         """One tree, restored to what `clean` left."""
-        rows = self._rows(index)
+        rows = self.rows(index)
         names = self.inventory.words
         columns = (getattr(self, c)[rows].tolist() for c in ("label", "left", "right", "word"))
         nodes = [
@@ -210,18 +166,19 @@ class Treebank:
         ]
         return restore(self.inventory.symbols, nodes)
 
+    def tree(self, index: int) -> Tree:
+        """One tree, the same as `bank[index]`."""
+        return self.item(index)
+
     def trees(self) -> Iterator[Tree]:
         """All trees, as `clean` left them."""
-        return (self.tree(index) for index in range(self.n_trees))
+        return iter(self)
 
     def retransform(self, transform: Transform) -> Treebank:
         """The trees under another transform."""
         if is_same(self.inventory.transform, transform):
             return self
         return Treebank.from_trees(self.trees(), transform)
-
-    def _rows(self, index: int) -> slice:
-        return slice(int(self.offsets[index]), int(self.offsets[index + 1]))
 
 
 def read_treebank(
@@ -298,35 +255,14 @@ def sample_path(split: str) -> Traversable:
     return resources.files("sapwood.constituency.data.bundled").joinpath(f"{split}.mrg.gz")
 
 
-def _tree_numbers(places: object, n_trees: int) -> npt.NDArray[np.int64]:
-    """Numbers of trees from a list or array of numbers, or from one truth value a tree."""
-    numbers = np.asarray(places)
-    if numbers.ndim == 1 and numbers.dtype == bool and len(numbers) == n_trees:
-        return np.flatnonzero(numbers)
-    if numbers.ndim == 1 and not len(numbers):
-        return np.empty(0, np.int64)
-    if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
-        raise TypeError(
-            f"a treebank is indexed by numbers, a slice, or a list of numbers, not {places!r:.80}"
-        )
-    wrong = numbers[(numbers < -n_trees) | (numbers >= n_trees)]
-    if len(wrong):
-        raise IndexError(
-            f"the treebank has {count(n_trees, 'tree')}, so there is no tree {wrong[0]}"
-        )
-    return numbers.astype(np.int64) % n_trees
-
-
 def is_same(done: Transform, wanted: Transform) -> bool:
     """Whether trees of one transform are also those of another."""
     return wanted in (done, replace(done, heads="auto"))
 
 
-def shard_cuts(offsets: npt.NDArray[np.int64], n: int | None = None) -> list[tuple[int, int]]:
-    """First tree, and one past the last, of shards with about equally many nodes."""
-    n = -(-int(offsets[-1]) // SHARD_NODES) if n is None else n
-    targets = np.linspace(0, offsets[-1], max(1, n) + 1)
-    return list(pairwise(np.unique(np.searchsorted(offsets, targets)).tolist()))
+def n_shards(offsets: npt.NDArray[np.int64]) -> int:
+    """The usual number of shards of trees with these rows."""
+    return -(-int(offsets[-1]) // SHARD_NODES)
 
 
 ROWS_AT_A_TIME = 100_000  # that are packed in memory before they are written to files
@@ -439,7 +375,7 @@ class StoredTreebank:
                 self.folder, self.inventory, int(self.offsets[first]), int(self.offsets[last]),
                 self.offsets[first : last + 1] - self.offsets[first],
             )
-            for first, last in shard_cuts(self.offsets)
+            for first, last in shard_cuts(self.offsets, n_shards(self.offsets))
         ]  # fmt: skip
 
     def trees(self) -> Iterator[Tree]:

@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.arrays import FloatArray, IntArray, cell
-from sapwood.core.errors import SapwoodError, as_items, describe, nearest_names
-from sapwood.corpora.tree import ROOT, Tree
+from sapwood.core.errors import SapwoodError, as_items, count, describe, nearest_names
+from sapwood.corpora.tree import ROOT, ROOT_LABELS, Tree
 from sapwood.corpora.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ Chain = tuple[str, ...] | None
 Tags = Mapping[str, float]  # probabilities by tag
 SURE = 0.9  # probability of a tag that turned out to be impossible; its alternatives have the rest
 _SPANS = "a list of (first word, word behind the last, label or None)"
+_SPAN_HINT = "give (first word, word behind the last, label or None), words counted from 0"
 FREE, CLOSED = 0, 1  # classes of cells: everything allowed, nothing allowed
 
 
@@ -48,7 +49,12 @@ class ConstrainedPhrase(NamedTuple):
 
     def __str__(self) -> str:
         name = " over ".join(self.labels) or "a phrase"
-        return f"{name} over words {self.start + 1} to {self.end}"
+        return f"{name} over {_words(self.start, self.end)}"
+
+
+def _words(start: int, end: int) -> str:
+    """The words [start, end) in a message, counted from 1."""
+    return f"word {end}" if end == start + 1 else f"words {start + 1} to {end}"
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,10 @@ class Constraints:
                 for tags in self.tags
             ),
         )
+
+    def tags_alone(self) -> Constraints:
+        """The constraints on tags, without those on phrases."""
+        return replace(self, required=(), forbidden=())
 
     def required_labels(self) -> dict[tuple[int, int], tuple[str, ...]]:
         """The labels of the required phrases, by their spans."""
@@ -234,7 +244,8 @@ def constrain(
         For each word None, a tag, or a dictionary of tags with probabilities.
     spans, forbidden
         Phrases that must be there, and that must not: first word, counted from 0, the word behind
-        the last, and a label or None. Several labels over one span stand outermost first.
+        the last, and a label or None. Several labels over one span stand outermost first; a label
+        right behind itself is one request.
 
     Raises
     ------
@@ -246,7 +257,7 @@ def constrain(
     asked: dict[tuple[int, int], list[str]] = {}
     for start, end, label in (_check_span(n, known, span) for span in as_items(spans, _SPANS)):
         found = asked.setdefault((start, end), [])
-        if label is not None:
+        if label is not None and found[-1:] != [label]:
             found.append(label)
     required = tuple(
         ConstrainedPhrase(*span, tuple(labels)) for span, labels in sorted(asked.items())
@@ -256,7 +267,7 @@ def constrain(
         banned.setdefault((start, end), []).append(label)
     excluded = tuple(
         ConstrainedPhrase(
-            *span, () if None in labels else tuple(label for label in labels if label)
+            *span, () if None in labels else tuple(dict.fromkeys(x for x in labels if x))
         )
         for span, labels in sorted(banned.items())
     )
@@ -305,19 +316,43 @@ def _check_tags(
 def _check_span(
     n: int, known: KnownLabels, span: tuple[int, int, str | None]
 ) -> tuple[int, int, str | None]:
-    try:
-        start, end, label = span
-        is_span = 0 <= int(start) < int(end) <= n and int(start) == start and int(end) == end
-    except (TypeError, ValueError):
-        is_span = False
-    if not is_span:
-        raise SapwoodError(
-            f"{describe(span)} is no span of a sentence of {n} words",
-            hint="give (first word, word behind the last, label or None), words counted from 0",
-        )
+    """A request for a phrase, its words as whole numbers; it is refused where it is none."""
+    if not isinstance(span, (Sequence, np.ndarray)) or isinstance(span, str) or len(span) != 3:
+        raise SapwoodError(f"{describe(span)} is no span", hint=_SPAN_HINT)
+    start, end, label = span
+    for place in (start, end):
+        if not isinstance(place, (int, np.integer)) or isinstance(place, bool):
+            msg = f"the span {_short(span)} holds {describe(place)}, expected a whole number"
+            raise SapwoodError(msg, hint=_SPAN_HINT)
+    if not 0 <= start < end <= n:
+        problem = "has no words" if 0 <= end <= start <= n else f"must be within 0 and {n}"
+        msg = f"({start}, {end}) is no span of a sentence of {count(n, 'word')}: it {problem}"
+        raise SapwoodError(msg, hint=_SPAN_HINT)
     if label is not None:
-        check_label(label, known.phrases, f"the label over words {start + 1} to {end}")
+        _refuse_root_and_tags(label, known, _words(start, end))
+        check_label(label, known.phrases, f"the label over {_words(start, end)}")
     return int(start), int(end), label
+
+
+def _short(span: object) -> str:
+    shown = repr(span)
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."
+
+
+def _refuse_root_and_tags(label: object, known: KnownLabels, words: str) -> None:
+    """Refuse the labels of a tree that are no phrases: of its root, and of its words."""
+    if not isinstance(label, str) or label in known.phrases:
+        return
+    if label in ROOT_LABELS:
+        raise SapwoodError(
+            f"the label over {words} is {label!r}, that of the root, which every tree has",
+            hint="leave it out; None stands for any phrase",
+        )
+    if label in known.tags:
+        raise SapwoodError(
+            f"the label over {words} is {label!r}, a tag, which stands right over one word",
+            hint="ask for tags by tags=, a list with one entry for each word",
+        )
 
 
 def check_label(label: object, known: Collection[str], what: str) -> None:
@@ -327,7 +362,7 @@ def check_label(label: object, known: Collection[str], what: str) -> None:
     Traceback (most recent call last):
     ...
     sapwood.core.errors.SapwoodError: the label is NPP, which the model does not have
-    hint: the nearest that it has: PP, NP, VP
+    hint: the nearest that it has: 'NP', 'PP', 'VP'
     """
     if isinstance(label, str) and label in known:
         return
@@ -354,8 +389,10 @@ def _refuse_clashes(
             if one[:2] != other[:2]:
                 continue
             if not other.labels or set(one.labels) & set(other.labels):
+                both = tuple(label for label in other.labels if label in one.labels)
                 raise SapwoodError(
-                    f"{one} is required, and {other} is forbidden", hint="leave one of them out"
+                    f"{one} is required, and {other._replace(labels=both)} is forbidden",
+                    hint="leave one of them out",
                 )
             if known <= set(other.labels):
                 raise SapwoodError(
@@ -364,9 +401,9 @@ def _refuse_clashes(
                 )
 
 
-def phrase_classes(grammar: LatentGrammar, constraints: Constraints | None) -> CellClasses:
+def phrase_classes(grammar: LatentGrammar, constraints: Constraints) -> CellClasses:
     """The phrases of a grammar that constraints allow over each span."""
-    if constraints is None or not (constraints.required or constraints.forbidden):
+    if not (constraints.required or constraints.forbidden):
         return NO_CLASSES
     chains = [None if symbol.is_intermediate else symbol.chain for symbol in grammar.phrases]
     return constraints.cell_classes(chains)

@@ -22,8 +22,8 @@ from sapwood.core.errors import ModelFormatError, SapwoodError
 from sapwood.core.model_files import FileContents, read_names
 from sapwood.corpora.tree import escape
 from sapwood.corpora.vocabulary import signatures
-from sapwood.networks.network import Network, Shapes
-from sapwood.networks.spans import SpanSizes
+from sapwood.networks.network import Network
+from sapwood.networks.scores import SpanSizes
 
 if TYPE_CHECKING:
     from sapwood.constituency.parse.kernels.forest import Forest
@@ -39,7 +39,6 @@ class _Discriminative(Member):
     """A model of trees given their sentences, beside a plain grammar."""
 
     grammar: LatentGrammar
-    has_rules: ClassVar[bool]
 
     def __post_init__(self) -> None:
         if not self.grammar.is_plain:
@@ -79,7 +78,6 @@ class FeatureGrammar(_Discriminative):
     feature_weights: npt.NDArray[np.float32]
     is_familiar: npt.NDArray[np.bool_]
     record: Mapping[str, Any] = field(default_factory=dict)
-    has_rules: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -263,10 +261,12 @@ class SpanNetwork(_Discriminative):
             raise ModelFormatError("the labels of spans are no list of lists of names")
         chains = tuple(read_names(chain, "labels of spans") for chain in labels)
         tags = read_names(header["span_tags"], "tags of spans")
-
-        def head_shapes(arrays: Mapping[str, npt.NDArray[Any]], n_states: int) -> Shapes:
-            sizes = SpanSizes(len(arrays["span.b"]), is_normalised="span.gain" in arrays)
-            return sizes.shapes(n_states, len(chains))
-
-        network = Network.from_arrays(_PREFIX, contents.arrays, len(tags), head_shapes)
+        network = Network.from_arrays(
+            _PREFIX,
+            contents.arrays,
+            len(tags),
+            lambda arrays, n_states: SpanSizes(
+                len(arrays["span.b"]), is_normalised="span.gain" in arrays
+            ).shapes(n_states, len(chains)),
+        )
         return cls(grammar, network, chains, tags, grammar.record)

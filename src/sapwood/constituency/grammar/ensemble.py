@@ -133,7 +133,7 @@ class Ensemble(TreeModel, SavedModel):
         return Can(
             sample=any(can.sample for can in each),
             probabilities=all(can.probabilities for can in each),
-            rules=any(can.rules for can in each),
+            rules=any(member.has_rules for member in self.members),
             derivations=len(each) == 1 and each[0].derivations,
         )
 
@@ -147,7 +147,7 @@ class Ensemble(TreeModel, SavedModel):
         """Indices of members that share a chart; the first member's group first."""
         groups: dict[tuple[int, int], list[int]] = {}
         for index, member in enumerate(self.members):
-            apart = -1 if member.can.rules else index
+            apart = -1 if member.has_rules else index
             groups.setdefault((self.chart_owners[index], apart), []).append(index)
         return tuple(tuple(group) for group in groups.values())
 

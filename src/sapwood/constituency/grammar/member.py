@@ -72,8 +72,9 @@ class TreeModel:
     def signed_log_probs(self, trees: Treebank | Sequence[Tree]) -> tuple[FloatArray, FloatArray]:
         """As `log_probs`, with the signs of the weights: 1, -1, or 0 for a log of -inf."""
         from sapwood.constituency.parse.prepared import signed_log_probs
+        from sapwood.corpora.formats import as_trees
 
-        return signed_log_probs(cast("Model", self), trees)
+        return signed_log_probs(cast("Model", self), as_trees(trees))
 
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -111,16 +112,19 @@ class BracketReader(Protocol):
 class Member(TreeModel, SavedModel):
     """A model that gives the labelled spans of a sentence posteriors.
 
-    A member either has rules (`can.rules`) and is run over the pruned chart of its
-    `chart_grammar`, which members with the same one share, or it has a `reader`.
+    A member either has rules and is run over the pruned chart of its `chart_grammar`, which members
+    with the same one share, or it has a `reader`.
 
     Attributes
     ----------
     record
         How the model was made.
+    has_rules
+        Whether it scores the rules of a chart, as most do.
     """
 
     record: Mapping[str, Any]
+    has_rules: ClassVar[bool] = True
     is_ensemble: ClassVar[bool] = False
 
     @property
@@ -142,12 +146,12 @@ class Member(TreeModel, SavedModel):
         """The features that score a chart; None for a member whose grammar scores it itself."""
         return None
 
-    def reader(self, label_numbers: Mapping[str, int]) -> BracketReader | None:
-        """A reader of sentences without a chart; None for a member that needs a chart.
+    def reader(self, label_numbers: Mapping[str, int]) -> BracketReader:
+        """A reader of sentences without a chart, of a member without rules.
 
         The numbers of labels are those in the codes of brackets.
         """
-        return None
+        raise NotImplementedError
 
     def pack(self, arrays: Arrays) -> Arrays:
         """The arrays of the member's own file as a file of an ensemble stores them."""

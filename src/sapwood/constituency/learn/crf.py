@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,16 @@ from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Traina
 from sapwood.constituency.parse.charts import gold_forest
 from sapwood.constituency.parse.prepared import PreparedGrammar, prepare
 from sapwood.core.arrays import FloatArray
-from sapwood.core.compiling import defer_signals
-from sapwood.core.learner import ANYTHING, Info, PhaseClock, between, parameter, whole
+from sapwood.core.learner import (
+    Info,
+    PhaseClock,
+    between,
+    former_callback,
+    parameter,
+    whole,
+)
 from sapwood.core.training_loops import WeightTable, run_adagrad
-from sapwood.progress import counted, step
+from sapwood.progress import counted, step, tell
 
 if TYPE_CHECKING:
     from sapwood.constituency.parse.kernels.forest import Forest
@@ -52,13 +58,8 @@ class SpanCRF(OnPlainGrammar):
     """
 
     passes: int = parameter(5, whole(1), "Over the training trees.")
-    rate: float = parameter(0.05, between(0, 1, "(]"), "Of AdaGrad.")
-    on_iteration: Callable[[int, int, float], None] | None = parameter(
-        None,
-        ANYTHING,
-        "Called with (pass, states, log-likelihood) after every pass, as EM does; states are 1.",
-        changes_model=False,
-    )
+    rate: float = parameter(0.05, between(0, 1, "(]"), "Learning rate of AdaGrad.")
+    on_iteration: Callable[..., Any] | None = former_callback("on_iteration")
 
     def memory_needed(self, data: TrainingData) -> float:
         """Estimate the bytes of the pruned charts of all sentences, and of the weights."""
@@ -97,8 +98,7 @@ class SpanCRF(OnPlainGrammar):
 
         def note(done: int, likelihood: float) -> None:
             self.info_.history.append({"log_likelihood": likelihood})
-            if self.on_iteration:
-                self.on_iteration(done, 1, likelihood)
+            tell(iteration=done, states=1, log_likelihood=likelihood)
 
         return run_adagrad(
             table, len(examples), lambda k, rate: _step(examples[k], table, rate), self.passes,
@@ -119,7 +119,7 @@ class _Example(NamedTuple):
 
 def _examples_of(bank: Treebank, model: FeatureGrammar) -> list[_Example]:
     prepared = prepare(model)
-    made = (defer_signals(_example, prepared, bank, tree) for tree in range(bank.n_trees))
+    made = (_example(prepared, bank, tree) for tree in range(bank.n_trees))
     return [example for example in made if example is not None]
 
 

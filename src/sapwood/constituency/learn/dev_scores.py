@@ -42,7 +42,6 @@ from sapwood.constituency.parse.posteriors import (
 from sapwood.constituency.parse.prepared import prepare
 from sapwood.constituency.parse.spans import unconstrained_tree
 from sapwood.core.arrays import FloatArray
-from sapwood.core.compiling import defer_signals
 from sapwood.core.errors import SapwoodError
 from sapwood.corpora.tree import Tree, clean
 from sapwood.execute import ordered_map
@@ -111,7 +110,7 @@ class DevSet:
             gold, chart = pair
             if chart is None:
                 return parser.parse(gold.words()).tree
-            return defer_signals(parser.parse_pruned, [chart]).tree
+            return parser.parse_pruned([chart]).tree
 
         pairs = zip(self.gold, self.charts, strict=True)
         trees = ordered_map(tree, pairs, jobs=self.jobs)
@@ -262,11 +261,11 @@ class MixScorer:
     def add(self, member: Member) -> None:
         """Compute a member's posteriors of all brackets of the dev sentences."""
         table, place = self._table(member), -1
-        reader = member.reader(self.numbers)
-        if reader is None:
+        if member.has_rules:
             place = self._group_of(member)
             posteriors_of = self._chart_reader(member, place, table)
         else:
+            reader = member.reader(self.numbers)
             posteriors_of = lambda k: BracketPosteriors(*reader.read(self.sentences[k].words))  # noqa: E731
         began = process_time()
         found = ordered_map(posteriors_of, range(len(self.sentences)), jobs=self.jobs)

@@ -54,7 +54,7 @@ from sapwood.core.arrays import starts_of
 from sapwood.core.learner import Info, StateParameters, between, one_of, parameter, whole
 from sapwood.core.training_loops import EMResult, EMSteps, EMStop, run_em
 from sapwood.corpora.tree import Tree
-from sapwood.progress import step
+from sapwood.progress import step, tell
 
 STARTS = ("split", "matsuzaki")
 NOT_SPLIT = np.empty(0, np.int64)
@@ -82,8 +82,6 @@ class EMSettings(NamedTuple):
     patience: int | None = None
     seed: int = 0
     checkpoint: str | Path | None = None
-    on_iteration: Callable[[int, int, float], None] | None = None
-    on_grade: Callable[[int, float], None] | None = None
 
 
 def em_settings(
@@ -92,7 +90,7 @@ def em_settings(
     """Return the settings of the EM iterations of a learner."""
     return EMSettings(
         learner.decisions(), learner.rule_smoothing, learner.word_smoothing, merge, tolerance,
-        learner.patience, seed, learner.checkpoint, learner.on_iteration, learner.on_grade,
+        learner.patience, seed, learner.checkpoint,
     )  # fmt: skip
 
 
@@ -296,8 +294,7 @@ class _TreebankEM:
             advance(len(run.values))
             states, value = int(run.parameters.n_states.max()), run.values[-1]
             info.history.append({"states": states, "log_likelihood": value})
-            if settings.on_iteration:
-                settings.on_iteration(info.iterations, states, value)
+            tell(iteration=info.iterations, states=states, log_likelihood=value)
 
         def standing(
             parameters: LatentParameters, run: EMResult[LatentParameters, ExpectedCounts], n: int
@@ -343,8 +340,7 @@ class _TreebankEM:
         with self._grading():
             model = latent_grammar(self.data, self.trees.pairs, parameters, counts, {})
             f1 = self.dev.f1(model)
-        if self.settings.on_grade:
-            self.settings.on_grade(info.iterations, f1)
+        tell(iteration=info.iterations, dev_f1=f1)
         info.extra["dev_f1"].append((info.iterations, f1))
         return f1
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -25,11 +25,19 @@ from sapwood.constituency.grammar.discriminative import SpanNetwork
 from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable, TrainingData
 from sapwood.constituency.parse.spans import span_posteriors
 from sapwood.core.arrays import IntArray, cell, ranges, starts_of
-from sapwood.core.learner import ANYTHING, Info, PhaseClock, between, maybe, parameter, whole
-from sapwood.networks.encoder import EncoderSizes
-from sapwood.networks.layers import Real
-from sapwood.networks.spans import SpanSizes, fenceposts, init_spans, span_scores, spans_backward
+from sapwood.core.learner import (
+    Info,
+    PhaseClock,
+    between,
+    former_callback,
+    maybe,
+    parameter,
+    whole,
+)
+from sapwood.networks.network import EncoderSizes, Real
+from sapwood.networks.scores import SpanSizes, fenceposts, init_spans, span_scores, spans_backward
 from sapwood.networks.training import NetworkPlan, NetworkTrainer, PartGradient
+from sapwood.progress import tell
 
 FAMILIAR_CHAIN = 2  # unary chains seen at least this often are labels of their own
 WORD_DROPOUT, UNKNOWN = 0.2, 1.0  # of words; more than arcs take: measured on held trees
@@ -59,15 +67,11 @@ class SpanEncoder(OnPlainGrammar):
     )
     width: int = parameter(200, whole(1), "Numbers that an LSTM remembers, in each direction.")
     hidden: int = parameter(250, whole(1), "Numbers in the hidden layer that scores spans.")
-    rate: float = parameter(0.003, between(0, 1, "(]"), "Of Adam; falls to 0 in a straight line.")
-    dropout: float = parameter(0.2, between(0, 1, "[)"), "Share of numbers that are left out.")
-    on_iteration: Callable[[int, int, float], int | None] | None = parameter(
-        None,
-        ANYTHING,
-        "Called with (pass, states, log-likelihood) after every pass, as EM does; states are 1. It "
-        "may answer how many passes there is time for in all, where those are fewer.",
-        changes_model=False,
+    rate: float = parameter(
+        0.003, between(0, 1, "(]"), "Learning rate of Adam; falls to 0 in a straight line."
     )
+    dropout: float = parameter(0.2, between(0, 1, "[)"), "Share of numbers that are left out.")
+    on_iteration: Callable[..., Any] | None = former_callback("on_iteration")
 
     def memory_needed(self, data: TrainingData) -> float:
         """Estimate the bytes of the sentences, and of the network with its activations."""
@@ -87,9 +91,9 @@ class SpanEncoder(OnPlainGrammar):
         clock.tick("trees")
         self.info_ = Info()
 
-        def note(done: int, log_likelihood: float) -> int | None:
+        def note(done: int, log_likelihood: float) -> Any:
             self.info_.history.append({"log_likelihood": log_likelihood})
-            return self.on_iteration(done, 1, log_likelihood) if self.on_iteration else None
+            return tell(iteration=done, states=1, log_likelihood=log_likelihood)
 
         network = trainer.train(trainer.gradient, data.engine.jobs_here, note)
         clock.tick("passes")

@@ -38,10 +38,10 @@ from sapwood.constituency.learn.pcfg import PCFG, OnPlainGrammar, TrainingData, 
 from sapwood.constituency.learn.registry import METHODS
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
-from sapwood.core.learner import ANYTHING, BudgetParameters, Info, parameter
+from sapwood.core.learner import ANYTHING, BudgetParameters, Info, former_callback, parameter
 from sapwood.corpora.tree import Tree
 from sapwood.execute import Threads
-from sapwood.progress import Advance, step
+from sapwood.progress import Advance, Event, Listener, also_listening, step, tell
 
 
 def estimator_of(c: Candidate, plain: PCFG | None = None, seed: int = 0, n_jobs: int = 1) -> Any:
@@ -127,12 +127,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
     plan: Sequence[Candidate] | None = parameter(
         None, ANYTHING, "The candidates; None for the plan that comes with Sapwood."
     )
-    on_trial: Callable[[Trial], None] | None = parameter(
-        None,
-        ANYTHING,
-        "Called with a `Trial` when the outcome of a candidate is known.",
-        changes_model=False,
-    )
+    on_trial: Callable[..., Any] | None = former_callback("on_trial")
 
     def fit(self, bank: TreebankLike, held: TreebankLike | None = None) -> Self:
         """Learn a mix from a treebank.
@@ -165,8 +160,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
                 trial = self._try(candidate, prepared, members, n_networks, advance)
                 prepared.keep({later.binarisation for later in plan[done:]})
                 self.info_.trials.append(trial)
-                if self.on_trial:
-                    self.on_trial(trial)
+                tell(trial=trial)
             advance(advance.event.done, what="choosing members", size=0.0)
             with self._timed("choosing"):
                 model = self._mix(members)
@@ -258,8 +252,9 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
         member: Member | None = None
         with self._timed("training"):
             try:
-                watch = members.watch(candidate) if members.members else None
-                member = self._train(candidate, prepared, watch, passes)
+                watch = members.watch(candidate) if members.members else ()
+                with also_listening(*watch):
+                    member = self._train(candidate, prepared, passes)
             except _OutOfTimeError:
                 trial.verdict = f"stopped: {expected:.0f} s were expected, more are not left"
         trial.seconds = self._now() - began
@@ -291,18 +286,10 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
         before = sum(trial.name.startswith("encoder") for trial in self.info_.trials)
         return f"network {before + 1} of {before + 1 + n_networks}"
 
-    def _train(
-        self,
-        candidate: Candidate,
-        prepared: _PreparedTreebank,
-        on_iteration: Callable[..., int | None] | None = None,
-        passes: int = 1,
-    ) -> Member:
+    def _train(self, candidate: Candidate, prepared: _PreparedTreebank, passes: int = 1) -> Member:
         estimator = self._estimator(candidate)
         if candidate.method == "encoder":
             estimator.set_params(passes=passes)
-        if on_iteration and "on_iteration" in estimator.get_params():
-            estimator.set_params(on_iteration=on_iteration)
         model: Member = estimator.fit(prepared.data_for(estimator, candidate.binarisation)).model_
         return model
 
@@ -364,7 +351,7 @@ class TrainedMembers:
     @property
     def has_network(self) -> bool:
         """Whether a network is among the members."""
-        return not all(member.can.rules for member in self.members)
+        return not all(member.has_rules for member in self.members)
 
     def add(self, member: Member, trial: Trial) -> None:
         """Add a member, scored on the dev trees if there are any."""
@@ -432,22 +419,26 @@ class TrainedMembers:
         """Expected seconds of writing some members."""
         return self.settings.writing_seconds * sum(self.members[k].n_weights for k in members)
 
-    def watch(self, candidate: Candidate) -> Callable[..., int | None] | None:
-        """Return a callback that stops a training when one more iteration leaves too little time.
+    def watch(self, candidate: Candidate) -> Iterator[Listener]:
+        """The listener that stops a training when one more iteration leaves too little time.
 
-        A network is not stopped, but told how many passes there is time for.
+        A network is not stopped, but told how many passes there is time for. There is no listener
+        where the budget is not measured.
         """
         budget, is_network = self.budget, candidate.method == "encoder"
         if not budget.is_measured:
-            return None
+            return
         began = budget.now()
         last: float | None = None
 
-        def check(done: int, *_: object) -> int | None:
+        def check(event: Event) -> int | None:
             nonlocal last
+            if "log_likelihood" not in event.facts:
+                return None
             now = budget.now()
             ahead = self.seconds_to_add(candidate) + self.seconds_ahead(candidate)
             if is_network:
+                done = int(event.facts["iteration"])
                 seconds_a_pass = max((now - began) / done, 1e-9)
                 passes = done + int(max(budget.left - ahead, 0.0) / seconds_a_pass)
                 # without dev trees, nothing would show how bad a network of few passes is
@@ -459,7 +450,7 @@ class TrainedMembers:
                 raise _OutOfTimeError
             return None
 
-        return check
+        yield check
 
     def choose(self) -> tuple[list[int], FloatArray]:
         """Choose members by number, with their weights; all of them without dev trees."""
@@ -519,7 +510,7 @@ class TrainedMembers:
 
     def _default_weights(self, members: Sequence[int]) -> FloatArray:
         """Equal weights of grammars, and equal weights of the networks beside them."""
-        networks = np.array([not self.members[k].can.rules for k in members])
+        networks = np.array([not self.members[k].has_rules for k in members])
         n, weights = int(networks.sum()), self.settings.network_weights
         if n in (0, len(members)):
             return np.full(len(members), 1.0 / len(members))

@@ -7,17 +7,16 @@ them without NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from sapwood.core.learner import (
     ANYTHING,
-    BudgetParameters,
     Estimator,
-    StateParameters,
     between,
+    former_callback,
     maybe,
     parameter,
     whole,
@@ -27,11 +26,9 @@ from sapwood.core.registry import Method
 if TYPE_CHECKING:
     from sapwood.constituency.data.treebank import StoredTreebank, Treebank
     from sapwood.constituency.grammar.ensemble import Model
-    from sapwood.constituency.learn.ensemble import Trial
     from sapwood.constituency.learn.lexicon import LexiconSettings
     from sapwood.constituency.learn.settings_search import ChosenSettings
     from sapwood.core.learner import Info
-    from sapwood.execute import Engine
 
 
 class Learner(Protocol):
@@ -80,51 +77,32 @@ class EMParameters(Estimator):
         "A file that is written after every EM iteration and, when it is there, continued from.",
         changes_model=False,
     )
-    on_iteration: Callable[[int, int, float], None] | None = parameter(
-        None,
-        ANYTHING,
-        "Called with (iteration, states, log-likelihood) after every E-step.",
-        changes_model=False,
-    )
-    on_grade: Callable[[int, float], None] | None = parameter(
-        None,
-        ANYTHING,
-        "Called with (iteration, dev F1) whenever dev trees were parsed.",
-        changes_model=False,
-    )
+    on_iteration: Callable[..., Any] | None = former_callback("on_iteration")
+    on_grade: Callable[..., Any] | None = former_callback("on_grade")
+
+
+# values of parameters where a training names no other
+USUAL = {"seed": 0, "n_jobs": 0, "budget": "auto", "spent": 0.0}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a training by any method, which takes those that it has parameters for."""
+    """Settings of a training by any method, which takes the parameters that it has."""
 
-    rare_count: int = 5
-    signatures: str = "auto"
-    seed: int = 0
-    jobs: int = 0
-    engine: Engine | None = None
-    states: int = StateParameters.parameters()["n_states"].default
-    # of EM, or passes over the trees; None for the method's own number
-    iterations: int | None = None
-    patience: int | None = None
-    checkpoint: Path | None = None
-    on_iteration: Callable[[int, int, float], None] | None = None
-    on_grade: Callable[[int, float], None] | None = None
-    # the most states of a candidate of `best`
-    most_states: int = BudgetParameters.parameters()["n_states"].default
-    budget: float | str | None = "auto"
-    spent: float = 0.0  # CPU seconds of the budget that are gone when training starts
-    on_trial: Callable[[Trial], None] | None = None
+    # by the names that learners declare; the others are those of `USUAL`, or of the learner
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    lexicon: LexiconSettings | None = None  # how words are generalised; None for the usual way
     # what the treebank may decide, and what it has decided
     open: Sequence[str] = ("horizontal", "binarise", "vertical")
     choice: ChosenSettings | None = None
 
-    @property
-    def lexicon(self) -> LexiconSettings:
-        """How words are generalised."""
-        from sapwood.constituency.learn.lexicon import LexiconSettings
+    def __getitem__(self, name: str) -> Any:
+        """The value of a parameter; None where the learner has its own."""
+        return self.parameters.get(name, USUAL.get(name))
 
-        return LexiconSettings(rare_count=self.rare_count, style=self.signatures)
+    def replace_parameters(self, **values: Any) -> Settings:
+        """Return these settings with other values of some parameters."""
+        return replace(self, parameters={**self.parameters, **values})
 
     def choose(self, method: str, bank: Treebank | StoredTreebank) -> Settings:
         """Return these settings with the open ones chosen on the treebank, for a method."""
@@ -135,33 +113,30 @@ class Settings:
         )
         from sapwood.execute import as_engine
 
-        least = LIMITS.least_budget
-        is_short = isinstance(self.budget, int | float) and self.budget < least
+        least, budget, engine = LIMITS.least_budget, self["budget"], self["engine"]
+        is_short = isinstance(budget, int | float) and budget < least
         if is_short and METHODS[method].has("budget"):
             return replace(self, choice=ChosenSettings(reason=f"the budget is below {least:g} s"))
-        engine = as_engine(self.jobs if self.engine is None else self.engine)
         choice = choose_settings(
-            bank, method, names=self.open, lexicon=self.lexicon, seed=self.seed, engine=engine
-        )
-        return replace(self, choice=choice, spent=self.spent + choice.seconds)
+            bank, method, names=self.open, lexicon=self._lexicon(), seed=self["seed"],
+            engine=as_engine(self["n_jobs"] if engine is None else engine),
+        )  # fmt: skip
+        settings = self.replace_parameters(spent=self["spent"] + choice.seconds)
+        return replace(settings, choice=choice)
 
     def values_for(self, method: Method) -> dict[str, Any]:
         """Return the values of the method's parameters that are set here."""
         from sapwood.constituency.learn.pcfg import PCFG
 
         chosen = self.choice.settings if self.choice is not None else {}
-        values: dict[str, Any] = {
-            "n_states": self.most_states if method.has("budget") else self.states,
-            "lexicon": self.lexicon, **chosen,
-            "plain": PCFG(lexicon=self.lexicon, n_jobs=self.jobs, **chosen),
-            "seed": self.seed, "n_jobs": self.jobs, "engine": self.engine,
-            "patience": self.patience, "checkpoint": self.checkpoint,
-            "on_iteration": self.on_iteration, "on_grade": self.on_grade,
-            "budget": self.budget, "spent": self.spent, "on_trial": self.on_trial,
-        }  # fmt: skip
-        if self.iterations is not None:
-            values |= {"iterations": self.iterations, "passes": self.iterations}
-        return method.pick(values)
+        shared = {"lexicon": self._lexicon(), **chosen}
+        plain = PCFG(n_jobs=self["n_jobs"], **shared)
+        return method.pick({**USUAL, **self.parameters, **shared, "plain": plain})
+
+    def _lexicon(self) -> LexiconSettings:
+        from sapwood.constituency.learn.lexicon import LexiconSettings
+
+        return self.lexicon or LexiconSettings()
 
 
 # Hidden states want other settings than a plain grammar does, and few of them by spectral learning

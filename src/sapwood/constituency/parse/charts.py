@@ -222,7 +222,8 @@ def plain_posteriors(
     from sapwood.constituency.parse.kernels.coarse import partition, plain_outside
 
     plain, n = prepared.plain, len(words)
-    chart = plain_inside(plain, tags, beam, phrase_classes(prepared.grammar, constraints))
+    classes = NO_CLASSES if constraints is None else phrase_classes(prepared.grammar, constraints)
+    chart = plain_inside(plain, tags, beam, classes)
     total = partition(chart, plain.root)
     if not total > 0.0:
         return None

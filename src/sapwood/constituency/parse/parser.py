@@ -10,7 +10,7 @@ from functools import cached_property
 from math import inf
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from sapwood.constituency.parse.posteriors import (
 from sapwood.constituency.parse.prepared import derivation_log_probs, signed_log_probs
 from sapwood.constituency.parse.spans import unconstrained_tree
 from sapwood.core.arrays import BoolArray, FloatArray, IntArray, SignedLog
-from sapwood.core.compiling import defer_signals, short_work
+from sapwood.core.compiling import short_work
 from sapwood.core.errors import (
     SapwoodError,
     SapwoodTypeError,
@@ -50,6 +50,7 @@ from sapwood.core.errors import (
     as_items,
     as_sentence,
     describe,
+    join_words,
 )
 from sapwood.corpora.tokenize import PennTokenizer, Tokenizer
 from sapwood.corpora.tree import ROOT, Tree
@@ -67,8 +68,8 @@ MIDDLE = 1e-4
 FAST = {"threshold": 3e-3, "beam": 3e-3, "middle": 1e-2}
 MEMORY_LIMIT_MB = 2000.0
 _INTERPRETED_WORDS = 15  # longest sentence that is parsed without waiting for the compiler
-_DEFERRED_WORDS = 60  # longest sentence at whose end, and not at that of a kernel, Ctrl-C arrives
 WINDOWS_AHEAD = 2  # windows of sentences a thread that are read and not yet parsed
+_NONE: tuple[()] = ()  # no constraints
 _counting = Lock()
 
 
@@ -360,8 +361,8 @@ class Parser:
         words: Sequence[str],
         *,
         tags: Sequence[str | Mapping[str, float] | None] | None = None,
-        spans: Iterable[tuple[int, int, str | None]] = (),
-        forbidden: Iterable[tuple[int, int, str | None]] = (),
+        spans: Iterable[tuple[int, int, str | None]] = _NONE,
+        forbidden: Iterable[tuple[int, int, str | None]] = _NONE,
     ) -> Parse:
         """Parse one sentence, given as a list of words, and perhaps what is known of its tree.
 
@@ -378,7 +379,9 @@ class Parser:
             the model's own are multiplied.
         spans
             Phrases that the tree must have: first word, counted from 0, the word behind the last,
-            and a label or None for any. Other labels may stand above or below it over these words.
+            and a label or None for any. Other labels may stand above or below it over these words;
+            of several over the same words, the first is the outermost. A request that is repeated
+            counts once.
         forbidden
             Phrases that the tree must not have, likewise; None forbids every phrase over the words.
 
@@ -397,8 +400,9 @@ class Parser:
         >>> ("NP", 3, 8) in parser.parse(words, spans=[(3, 8, "NP")]).tree.spans()
         True
         """
-        words = as_sentence(words)
-        constraints = constrain(len(words), self.known_labels, tags, spans, forbidden)
+        words, constraints = as_sentence(words), None
+        if tags is not None or spans is not _NONE or forbidden is not _NONE:
+            constraints = constrain(len(words), self.known_labels, tags, spans, forbidden)
         with short_work(is_short=len(words) <= _INTERPRETED_WORDS):
             return self._parse(words, constraints)
 
@@ -442,7 +446,7 @@ class Parser:
                 failure = error
                 break
         places = [k for k, (words, _) in enumerate(resolved) if not self._is_too_long(len(words))]
-        with one_blas_thread:
+        with one_blas_thread():
             read = self._prepared.read_many([resolved[k] for k in places])
         found = dict(zip(places, read, strict=True))
         for k, (words, constraints) in enumerate(resolved):
@@ -466,21 +470,24 @@ class Parser:
             if constraints is not None:
                 result = self._pieces(words, constraints, result.tree)
         else:
-            with one_blas_thread if self._prepared.readers else nullcontext():
-                is_short = n <= _DEFERRED_WORDS
-                result = (
-                    defer_signals(self._chart, words, constraints, read)
-                    if is_short
-                    else self._chart(words, constraints, read)
-                )
+            with one_blas_thread() if self._prepared.readers else nullcontext():
+                result = self._chart(words, constraints, read)
         forest, kind = result._found.forest if result._found else None, result.kind
         negative = forest.posteriors.n_negative if forest else 0
         counts = ParserStats(1, kind != "parsed", kind == "joined", too_long, negative)
         self.stats.merge(counts)
         return result
 
-    def parse_text(self, text: str, *, tokenize: Tokenizer | None = None) -> Parse:
-        """Parse one sentence of plain text.
+    def parse_text(
+        self,
+        text: str,
+        *,
+        tokenize: Tokenizer | None = None,
+        tags: Sequence[str | Mapping[str, float] | None] | None = None,
+        spans: Iterable[tuple[int, int, str | None]] = (),
+        forbidden: Iterable[tuple[int, int, str | None]] = (),
+    ) -> Parse:
+        """Parse one sentence of plain text, and perhaps what is known of its tree.
 
         Parameters
         ----------
@@ -489,6 +496,9 @@ class Parser:
         tokenize
             A function from the text to its words; by default `PennTokenizer` with the model's
             vocabulary.
+        tags, spans, forbidden
+            As in `parse`; they count the words that the tokenizer makes, `sleeps` and `.` in
+            `sleeps.`.
 
         Examples
         --------
@@ -497,7 +507,8 @@ class Parser:
         >>> print(parser.parse_text("The dog sleeps.").tree)
         (TOP (S (NP (DT The) (NN dog)) (VP (VBZ sleeps)) (. .)))
         """
-        return self.parse((tokenize or self._tokenizer)(text))
+        words = (tokenize or self._tokenizer)(text)
+        return self.parse(words, tags=tags, spans=spans, forbidden=forbidden)
 
     @cached_property
     def _tokenizer(self) -> PennTokenizer:
@@ -508,16 +519,22 @@ class Parser:
         sentences: Iterable[Sequence[str] | PartialSentence],
         *,
         jobs: Engine | int | None = 1,
+        **given: Never,
     ) -> Iterator[Parse]:
         """Parse a stream in order, with bounded memory, on a number of threads or on an engine.
 
-        A sentence with constraints is a `PartialSentence`. Networks read sentences that are there
-        together, in batches of like length; a sentence that comes alone waits for no other. Parses
-        depend neither on batches nor on engines.
+        A sentence with constraints is a `PartialSentence(words, tags, spans, forbidden)`, of
+        `sapwood.constituency.grammar.constraints`; there are none for all sentences. Networks read
+        sentences that are there together, in batches of like length; a sentence that comes alone
+        waits for no other. Parses depend neither on batches nor on engines.
 
         Threads wait for each other wherever no kernel runs, which in short sentences is most of
         the time; `sapwood.execute.Processes` do not.
         """
+        if given:
+            msg = f"parse_many takes no {join_words(given)}: each sentence has its own"
+            hint = "put a PartialSentence(words, tags, spans, forbidden) among the sentences"
+            raise SapwoodTypeError(msg, hint=hint)
         items = as_items(sentences, "a list of sentences, each a list of words")
         engine = as_engine(jobs)
         if self._prepared.readers:

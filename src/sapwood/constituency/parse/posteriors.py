@@ -212,12 +212,11 @@ class PreparedEnsemble:
             if self.ensemble.weights[list(group)].sum() == 0 and group[0] > 0:
                 continue
             member = self.ensemble.members[group[0]]
-            reader = member.reader(self._numbers)
-            if reader is None:
+            if member.has_rules:
                 self.groups.append(ChartGroup(self.ensemble, group, self._numbers))
                 continue
             weight = float(self.ensemble.weights[group[0]])
-            self.readers.append((reader, weight))
+            self.readers.append((member.reader(self._numbers), weight))
             owner = self.ensemble.chart_owners[group[0]]
             plain, others = self._beside.get(owner, (self.ensemble.grammars[group[0]], 0.0))
             self._beside[owner] = plain, others + weight

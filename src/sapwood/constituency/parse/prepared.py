@@ -9,7 +9,7 @@ Trees are summed over their derivations (SPECTRAL, Figure 4), sentences over all
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -17,9 +17,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.constituency.data.transform import Symbol, root_chain
+from sapwood.constituency.data.transform import Symbol
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.grammar.constraints import Constraints, phrase_classes
+from sapwood.constituency.grammar.constraints import NO_CLASSES, Constraints, phrase_classes
 from sapwood.constituency.grammar.random_trees import expected_visits
 from sapwood.constituency.parse.charts import (
     SMALLEST,
@@ -32,8 +32,7 @@ from sapwood.constituency.parse.charts import (
 )
 from sapwood.core.arrays import FloatArray, IntArray, SignedLog, starts_of
 from sapwood.core.errors import as_sentence
-from sapwood.corpora.formats import as_trees
-from sapwood.corpora.tree import Tree, as_tree, clean, is_tree
+from sapwood.corpora.tree import ROOT, Tree, as_tree, clean, is_tree
 
 if TYPE_CHECKING:
     from sapwood.constituency.grammar.discriminative import SpanFeatures
@@ -177,13 +176,26 @@ def number_chains(
     """Numbers of chains, and the chain that each symbol restores to, inside a tree and as root."""
     from sapwood.constituency.parse.kernels.trees import HIDDEN, UNKNOWN_CHAIN
 
-    top = [root_chain(symbol) for symbol in symbols]
+    top = [_root_chain(symbol) for symbol in symbols]
     if known is None:
         found = dict.fromkeys((*(symbol.chain for symbol in symbols), *top))
         known = {chain: number for number, chain in enumerate(found)}
     inner = [known.get(s.chain, UNKNOWN_CHAIN) if s.context is None else HIDDEN for s in symbols]
     root = [known.get(chain, UNKNOWN_CHAIN) for chain in top]
     return known, np.array(inner, np.int64), np.array(root, np.int64)
+
+
+def _root_chain(symbol: Symbol) -> tuple[str, ...]:
+    """The labels from the root of the restored tree down to the last one of a symbol on top of it.
+
+    Examples
+    --------
+    >>> _root_chain(Symbol(("S", "VP"))), _root_chain(Symbol(("TOP", "S")))
+    (('TOP', 'S', 'VP'), ('TOP', 'S'))
+    """
+    if symbol.context is not None:
+        return (ROOT,)
+    return symbol.chain if symbol.chain[0] == ROOT else (ROOT, *symbol.chain)
 
 
 def coarse_rules(rules: Integers, weights: FloatArray, n_phrases: int, n_tags: int) -> CoarseRules:
@@ -310,7 +322,7 @@ def signed_log_prob(model: Model, item: Tree | Sequence[str]) -> SignedLog:
 
 
 def signed_log_probs(
-    model: Model, trees: Treebank | Sequence[Tree]
+    model: Model, trees: Treebank | Iterable[Tree]
 ) -> tuple[FloatArray, FloatArray]:
     """Logs of the absolute weights of trees, and their signs: -inf and 0 without derivation.
 
@@ -320,7 +332,7 @@ def signed_log_probs(
     """
     if isinstance(trees, Treebank):
         return _row_log_probs(model, _rows_of(trees))
-    cleaned = [clean(as_tree(tree)) for tree in as_trees(trees)]
+    cleaned = [clean(tree) for tree in trees]
     logs, signs = np.full(len(cleaned), -np.inf), np.zeros(len(cleaned))
     is_kept = [tree is not None for tree in cleaned]
     if any(is_kept):
@@ -393,7 +405,9 @@ def sentence_log_weight(
         total = one_word_weights(prepared.grammar, words[0], constraints)[1].sum()
     elif prepared.grammar.is_plain:
         tags = tag_weights(prepared, words, constraints=constraints)
-        classes = phrase_classes(prepared.grammar, constraints)
+        classes = (
+            NO_CLASSES if constraints is None else phrase_classes(prepared.grammar, constraints)
+        )
         chart = plain_inside(prepared.plain, tags, classes=classes)
         scale, total = chart.scale, partition(chart, prepared.plain.root)
     else:

@@ -20,9 +20,9 @@ from sapwood.constituency.parse.decoders import BRACKET_COST, TAG_GAIN, Decoded
 from sapwood.constituency.parse.posteriors import split_codes
 from sapwood.core.arrays import FloatArray, IntArray, cell, ranges, starts_of
 from sapwood.corpora.tree import ROOT, Tree, escape
-from sapwood.networks.layers import Real
-from sapwood.networks.network import SentenceEncoder
-from sapwood.networks.spans import fenceposts, sentence_span_scores
+from sapwood.networks.encoder import SentenceEncoder
+from sapwood.networks.network import Real
+from sapwood.networks.scores import fenceposts, sentence_span_scores
 
 if TYPE_CHECKING:
     from sapwood.constituency.parse.posteriors import BracketPosteriors
@@ -146,7 +146,6 @@ class NetworkReader:
     def log_ratio(self, words: list[str], constraints: Constraints) -> float:
         """Log-probability that the tree of a sentence satisfies constraints; -inf for never."""
         ((free, _, of_words),) = self._posteriors([(words, None)])
-        ((log_sum, _, _),) = self._posteriors([(words, constraints)])
         log_tags = 0.0
         for place, tags in enumerate(constraints.tags):
             if tags is not None:
@@ -154,6 +153,11 @@ class NetworkReader:
                 mass = sum(float(p[self._number_of[x]]) * q for x, q in tags.items()
                            if x in self._number_of)  # fmt: skip
                 log_tags += float(np.log(mass)) if mass > 0.0 else -np.inf
+        if not (constraints.required or constraints.forbidden):
+            return log_tags
+        if any(tags is not None for tags in constraints.tags):  # scores of spans depend on them
+            ((free, _, _),) = self._posteriors([(words, constraints.tags_alone())])
+        ((log_sum, _, _),) = self._posteriors([(words, constraints)])
         return min(0.0, log_sum - free if log_sum - free > EXCLUDED / 2 else -np.inf) + log_tags
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -47,8 +47,9 @@ def inspect_model(
         `model` (the name), `method`, `probabilistic`, `sizes`, `states`, `transform`, `signatures`,
         `record`, and `symbols`, commonest first; without a label also `unknown_words`.
         Probabilities are of a rule or word given its symbol (and state), of a tag given its class
-        of unknown words; `share` is of all nodes of a random tree. An ensemble, unless a member is
-        named, is told as `members` with their weights.
+        of unknown words; `share` is of all nodes of a random tree. States of a label that derive
+        almost the same are one row, the first with the others as `twins`. An ensemble, unless a
+        member is named, is told as `members` with their weights.
 
     Examples
     --------
@@ -279,7 +280,21 @@ class GrammarView:
 
     def row(self, a: int, state: int | None) -> dict[str, Any]:
         """One state of a symbol, or None for all of them: its rules or words, and contexts."""
-        return self._row(a, state, self._items(a))
+        return self._row(a, None if state is None else [state], self._items(a))
+
+    def _blocks(self, a: int) -> list[list[int]]:
+        """The states of a symbol, twins together; states with a pivot of their own stay apart."""
+        n_states = int(self.model.n_states[a])
+        if n_states == 1 or self.names[a] in self.record.get("pivots", {}):
+            return [[state] for state in range(n_states)]
+        block = self._twins[a]
+        return [(block == k).nonzero()[0].tolist() for k in range(int(block.max()) + 1)]
+
+    @cached_property
+    def _twins(self) -> Sequence[npt.NDArray[np.int64]]:
+        from sapwood.constituency.learn.em_states import NEAR_TWINS, twin_states
+
+        return twin_states(self.model, NEAR_TWINS)
 
     def _items(self, a: int) -> dict[str, list[Item]]:
         kind = "rule" if a < self.model.n_phrases else "word"
@@ -292,14 +307,31 @@ class GrammarView:
         if n_states > 1 and not self.model.is_probabilistic:
             # The states of a spectral model are known only up to a change of basis: no rows.
             return {"rows": [self._row(a, None, items)], "dimensions": self._dimensions(a, items)}
-        states = range(n_states) if n_states > 1 else ()
-        return {"rows": [self._row(a, state, items) for state in (None, *states)]}
+        blocks = self._blocks(a) if n_states > 1 else ()
+        return {"rows": [self._row(a, states, items) for states in (None, *blocks)]}
 
-    def _row(self, a: int, state: int | None, items: dict[str, list[Item]]) -> dict[str, Any]:
-        root = self.model.coarse.root[a] if state is None else self.model.root_vector(a)[state]
-        row: dict[str, Any] = {"state": state, "root": float(root)}
+    def _row(
+        self, a: int, states: list[int] | None, items: dict[str, list[Item]]
+    ) -> dict[str, Any]:
+        """One row over all states, or over some states, each as often as it occurs."""
+        row: dict[str, Any]
+        if states is None:
+            row = {"state": None, "root": float(self.model.coarse.root[a])}
+        else:
+            row = {"state": states[0], "root": float(self.model.root_vector(a)[states].sum())}
+        if states is not None and len(states) > 1:
+            row["twins"] = states[1:]
         for kind, found in items.items():
-            pairs = ((x.name, x.probability if state is None else x.vector[state]) for x in found)
+            if states is None:
+                pairs = [(x.name, x.probability) for x in found]
+            elif len(states) == 1:
+                pairs = [(x.name, x.vector[states[0]]) for x in found]
+            else:
+                weight = (
+                    self.vectors.out[a][states] + 1e-300
+                )  # states nobody uses still have a mean
+                weight = weight / weight.sum()
+                pairs = [(x.name, x.vector[states] @ weight) for x in found]
             row[f"{kind}s"] = self._best(kind, pairs)
         return row
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import exp, isfinite
 from typing import TYPE_CHECKING, Any
 
-from sapwood.constituency.report.trees import constituent_rows, k_best_rows
-
 if TYPE_CHECKING:
     from sapwood.constituency.grammar.ensemble import Ensemble, Model
     from sapwood.constituency.parse.parser import Parse, Parser
@@ -42,6 +40,56 @@ def parse_answer(parse: Parse, k: int = 1) -> dict[str, Any]:
         "k_best": k_best_rows(parse, k),
         "constraint_probability": exp(parse.constraint_log_prob),
     }
+
+
+def parse_report(parse: Parse | None, k_best: int | None = None) -> dict[str, Any]:
+    """A parsed sentence, with its phrases and tags and their posteriors.
+
+    Examples
+    --------
+    >>> import sapwood as sw
+    >>> from sapwood.constituency.grammar.from_text import bundled_grammar
+    >>> report = parse_report(sw.Parser(bundled_grammar()).parse(["they", "sleep", "."]))
+    >>> report["kind"], report["constituents"][0]["label"]
+    ('parsed', 'S')
+    """
+    if parse is None:
+        nothing = dict.fromkeys(("tree", "log_prob", "sign", "sentence_log_prob"))
+        empty: dict[str, Any] = nothing | {"fallback": False, "kind": None, "constituents": []}
+        return empty | ({"k_best": []} if k_best else {})
+    report: dict[str, Any] = {
+        "tree": str(parse.tree),
+        "log_prob": parse.log_prob,
+        "sign": parse.sign,
+        "sentence_log_prob": parse.sentence_log_prob,
+        "fallback": parse.is_fallback,
+        "kind": parse.kind,
+        "constituents": constituent_rows(parse),
+    }
+    if k_best:
+        report["k_best"] = k_best_rows(parse, k_best)
+    return report
+
+
+def constituent_rows(parse: Parse) -> list[dict[str, Any]]:
+    """The phrases and tags of a tree: `label`, `start`, `end` and `probability` of each."""
+    names = ("label", "start", "end", "probability")
+    return [dict(zip(names, row, strict=True)) for row in constituents(parse)]
+
+
+def k_best_rows(parse: Parse, k: int) -> list[dict[str, Any]]:
+    """The k best trees: `rank`, `score`, `log_prob` and `tree` of each."""
+    return [
+        {"rank": rank, "score": b.score, "log_prob": b.log_prob, "tree": str(b.tree)}
+        for rank, b in enumerate(parse.k_best(k), 1)
+    ]
+
+
+def constituents(parse: Parse) -> Iterator[tuple[str, int, int, float | None]]:
+    """Label, start, end and posterior of the phrases and tags below the root of a tree."""
+    posterior = {(c.label, c.start, c.end): c.probability for c in parse.marginals}
+    for span in parse.tree.spans()[1:]:
+        yield (*span, posterior.get(span))
 
 
 def draw_parse(parse: Parse, k: int = 1, states: StateVectors | None = None) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class StateAtlas:
         list
             For each symbol of the label: `symbol`, `kind`, `states`, `share`, `singular_values`
             where they were kept, and `rows` (over all states first) or `dimensions`, as
-            `inspect_model` gives them; rows of single states have their `share` of the symbol.
+            `inspect_model` gives them; rows of states have their `share` of the symbol.
         """
         kept = self.view.record.get("spectrum") or {}
         found = []
@@ -80,7 +80,8 @@ class StateAtlas:
             card = symbol | {"singular_values": kept.get(symbol["symbol"])}
             shares = self.state_shares(self.view.names.index(symbol["symbol"]))
             for row in card["rows"]:
-                row["share"] = 1.0 if row["state"] is None else float(shares[row["state"]])
+                states = [row["state"], *row.get("twins", [])]
+                row["share"] = 1.0 if row["state"] is None else float(shares[states].sum())
             found.append(card)
         return found
 
@@ -340,9 +341,9 @@ def _surest(
 
 def _head_words(tree: Tree, heads: str) -> dict[tuple[int, int], str]:
     """The head word of each constituent."""
-    from sapwood.corpora.heads import head_rule
+    from sapwood.corpora.heads import HEAD_RULES
 
-    rule = head_rule("penn" if heads == "auto" else heads)
+    rule = HEAD_RULES["penn" if heads == "auto" else heads]
     found: dict[tuple[int, int], str] = {}
     done: list[str] = []
     for node, (_, start, end) in zip(

@@ -13,6 +13,7 @@ from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
 from sapwood.core.errors import FewDataWarning, count
+from sapwood.core.learner import StateParameters
 from sapwood.execute import peak_memory
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from sapwood.execute import Engine
 
 
+USUAL_STATES = StateParameters.parameters()["n_states"].default
 PACKAGES = ("numpy", "scipy", "numba", "safetensors", "typer", "rich", "pooch")
 MISSING = "missing"
 
@@ -129,8 +131,8 @@ def train_method(
     method = METHODS[name]
     learner: Learner = method.fit(settings, bank, held)
     report = training_report(
-        learner, bank, method=name, states=settings.states if method.has_states else 1,
-        seed=settings.seed, choice=settings.choice,
+        learner, bank, method=name, seed=settings["seed"], choice=settings.choice,
+        states=(settings["n_states"] or USUAL_STATES) if method.has_states else 1,
     )  # fmt: skip
     return learner, report
 
@@ -239,7 +241,8 @@ def comparison_row(
 
     chosen = METHODS[method]
     engine = as_engine(jobs)
-    settings = Settings(seed=seed, engine=engine, states=states, most_states=states, choice=choice)
+    parameters = {"seed": seed, "engine": engine, "n_states": states}
+    settings = Settings(parameters, choice=choice)
     reset_peak_memory()
     meter = Meter()
     learner = chosen.fit(settings, bank, gold)

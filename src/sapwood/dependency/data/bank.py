@@ -12,19 +12,16 @@ A word of a sentence is a row; the rows of one sentence stand together, in the o
 
 from __future__ import annotations
 
-import json
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arrays import Int32Array, ranges, starts_of
+from sapwood.core.arrays import Int32Array, IntArray, RaggedBank, shard_cuts, starts_of
 from sapwood.core.errors import (
     CorpusError,
     SapwoodError,
@@ -253,7 +250,7 @@ def heads_problem(heads: Sequence[int]) -> HeadsProblem | None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ArcBank:
+class ArcBank(RaggedBank[Arcs]):
     """Packed dependency trees; slices share everything and copy nothing.
 
     For people it is a sequence of sentences: `bank[0]` is an `Arcs`, `bank[:100]` and
@@ -270,6 +267,8 @@ class ArcBank:
     texts
         The CoNLL-U lines of each sentence, for features that have no column here; empty if there
         are none. Columns override them.
+    n_tokens
+        Number of words, counted with repetition.
 
     Examples
     --------
@@ -293,8 +292,11 @@ class ArcBank:
     head: Int32Array
     relation: Int32Array
     texts: tuple[str, ...] = ()
+    n_tokens: int = field(init=False)
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("word", "upos", "xpos", "head", "relation")
+    NAME: ClassVar[str] = "bank"
+    ITEM: ClassVar[str] = "sentence"
 
     @classmethod
     def of(cls, sentences: Iterable[Arcs]) -> ArcBank:
@@ -308,78 +310,39 @@ class ArcBank:
             packer.add(arcs.words, arcs.upos, arcs.xpos, arcs.heads, arcs.relations, text)
         return packer.bank()
 
-    @property
-    def n_tokens(self) -> int:
-        """Number of words, counted with repetition."""
-        return int(self.offsets[-1] - self.offsets[0])
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
+    def __post_init__(self) -> None:
+        vars(self)["n_tokens"] = int(self.offsets[-1] - self.offsets[0])
 
     def __repr__(self) -> str:
         sizes = f"{count(len(self), 'sentence')}, {count(self.n_tokens, 'word')}"
         return f"<ArcBank: {sizes}; {count(len(self.relations), 'relation')}>"
 
-    def __iter__(self) -> Iterator[Arcs]:
-        return (self.arcs(index) for index in range(len(self)))
-
-    @overload
-    def __getitem__(self, place: int) -> Arcs: ...
-
-    @overload
-    def __getitem__(self, place: slice | Sequence[int] | npt.NDArray[Any]) -> ArcBank: ...
-
-    def __getitem__(self, place: int | slice | Sequence[int] | npt.NDArray[Any]) -> Arcs | ArcBank:
-        """One sentence for a number; a bank for a slice, numbers in a list, or an array of them."""
-        if isinstance(place, slice):
-            first, last, step = place.indices(len(self))
-            if step == 1:
-                return self._run(first, max(first, last))
-            return self.select(np.arange(first, last, step))
-        if isinstance(place, (int, np.integer)):
-            if not -len(self) <= place < len(self):
-                msg = f"the bank has {count(len(self), 'sentence')}, so there is none at {place}"
-                raise IndexError(msg)
-            return self.arcs(int(place) % len(self))
-        return self.select(place)
-
-    def select(self, sentences: Sequence[int] | npt.NDArray[Any]) -> ArcBank:
-        """A copy of some sentences, given by numbers or by a mask."""
-        numbers = np.arange(len(self))[np.asarray(sentences, dtype=None if len(sentences) else int)]
-        first, end = self.offsets[numbers], self.offsets[numbers + 1]
-        rows = ranges(first, end)
-        cut: dict[str, Any] = {name: getattr(self, name)[rows] for name in self.COLUMNS}
-        if self.texts:
-            cut["texts"] = tuple(self.texts[number] for number in numbers.tolist())
-        return replace(self, offsets=starts_of(end - first), **cut)
-
-    def _run(self, first: int, last: int) -> ArcBank:
-        """The sentences from first up to last, as views."""
-        rows = slice(int(self.offsets[first]), int(self.offsets[last]))
-        cut: dict[str, Any] = {name: getattr(self, name)[rows] for name in self.COLUMNS}
-        offsets = self.offsets[first : last + 1] - self.offsets[first]
-        return replace(self, offsets=offsets, texts=self.texts[first:last], **cut)
+    def _cut(
+        self, offsets: IntArray, rows: slice | IntArray, items: slice | IntArray, **more: Any
+    ) -> Self:
+        if isinstance(items, slice):
+            texts = self.texts[items]
+        else:
+            texts = tuple(self.texts[item] for item in items.tolist()) if self.texts else ()
+        return super()._cut(offsets, rows, items, texts=texts, **more)
 
     def shards(self, n: int | None = None) -> list[ArcBank]:
         """Cut into at most n parts with about equally many words, without their texts."""
         n = -(-self.n_tokens // SHARD_TOKENS) if n is None else n
-        targets = np.linspace(0, self.n_tokens, max(1, n) + 1)
-        cuts = np.unique(np.searchsorted(self.offsets, targets)).tolist()
         bare = replace(self, texts=())
-        return [bare._run(first, last) for first, last in pairwise(cuts)]
+        return [bare.run(first, last) for first, last in shard_cuts(self.offsets, n)]
 
     def digest(self) -> str:
         """A hash of all trees, their order and their numbering."""
-        names = [self.words, self.upos_names, self.xpos_names, self.relations]
-        made = sha256(json.dumps(names).encode())
-        for column in (self.offsets, *(getattr(self, name) for name in self.COLUMNS)):
-            made.update(f"{column.dtype.str} {column.shape}".encode())
-            made.update(np.ascontiguousarray(column).tobytes())
-        return made.hexdigest()
+        return self._digest([self.words, self.upos_names, self.xpos_names, self.relations])
 
     def arcs(self, index: int) -> Arcs:
+        """One sentence, the same as `bank[index]`."""
+        return self.item(index)
+
+    def item(self, index: int) -> Arcs:
         """One sentence, with all that its file says."""
-        rows = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
+        rows = self.rows(index)
         comments, cells = cells_of(self.texts[index]) if self.texts else ((), ())
         return Arcs(
             _names(self.words, self.word[rows]), tuple(self.head[rows].tolist()),
@@ -389,8 +352,7 @@ class ArcBank:
 
     def sentence(self, index: int) -> list[str]:
         """The words of one sentence."""
-        rows = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
-        return list(_names(self.words, self.word[rows]))
+        return list(_names(self.words, self.word[self.rows(index)]))
 
 
 def _names(names: Sequence[str], numbers: Int32Array) -> tuple[str, ...]:

@@ -103,9 +103,8 @@ def _bars(arcs: Arcs) -> list[str]:
         above = column[head] if head else own
         cells = []
         for place in range(width):
-            bar = next(
-                (w for w, c in column.items() if 2 * c == place and _covers(spans[w], word)), None
-            )
+            at_place = (w for w, c in column.items() if 2 * c == place)
+            bar = next((w for w in at_place if spans[w][0] <= word <= spans[w][1]), None)
             starts = above is not None and place >= 2 * above
             joins = bar is not None and bar in {word, head}
             left = above is not None and place > 2 * above
@@ -144,10 +143,6 @@ def _bar_columns(heads: tuple[int, ...]) -> tuple[dict[int, int], dict[int, tupl
         taken[at].append((low, high))
         column[word] = at
     return column, spans
-
-
-def _covers(span: tuple[int, int], word: int) -> bool:
-    return span[0] <= word <= span[1]
 
 
 # -- SVG ------------------------------------------------------------------------------------------

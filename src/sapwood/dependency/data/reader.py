@@ -130,7 +130,7 @@ def stream_arcs(
     skipped: list[CorpusError] | None = None,
     left_out: list[str] | None = None,
 ) -> Iterator[Arcs]:
-    """Read sentences one by one, so that only one of them is in memory.
+    """Read sentences one by one, so that only one of them is in memory; an empty file has none.
 
     Parameters
     ----------
@@ -138,7 +138,8 @@ def stream_arcs(
         As `read_arcs` takes them.
     """
     files = expand(sources, CONLLU_SUFFIXES, left_out=left_out)
-    for sentence, _ in _read_files(files, encoding, skipped, has_heads=has_heads):
+    read = _read_files(files, encoding, skipped, has_heads=has_heads, may_be_empty=True)
+    for sentence, _ in read:
         yield sentence.arcs()
 
 
@@ -150,7 +151,7 @@ def stream_partial_arcs(
     skipped: list[CorpusError] | None = None,
     left_out: list[str] | None = None,
 ) -> Iterator[T]:
-    """Read sentences whose heads and relations may be missing, one by one.
+    """Read sentences whose heads and relations may be missing, one by one; an empty file has none.
 
     Parameters
     ----------
@@ -164,7 +165,8 @@ def stream_partial_arcs(
         As `read_arcs` takes them.
     """
     files = expand(source, CONLLU_SUFFIXES, left_out=left_out)
-    for sentence, reading in _read_files(files, encoding, skipped, has_heads=False):
+    read = _read_files(files, encoding, skipped, has_heads=False, may_be_empty=True)
+    for sentence, reading in read:
         arcs = sentence.arcs()
         cells = [row for row in arcs.rows if row[ID].isdecimal()]
         heads, relations = ([row[k] for row in cells] for k in (HEAD, RELATION))
@@ -177,9 +179,17 @@ def stream_partial_arcs(
 
 
 def _read_files(
-    files: Iterable[Source], encoding: str, skipped: list[CorpusError] | None, *, has_heads: bool
+    files: Iterable[Source],
+    encoding: str,
+    skipped: list[CorpusError] | None,
+    *,
+    has_heads: bool,
+    may_be_empty: bool = False,
 ) -> Iterator[tuple[ConlluSentence, Reading]]:
-    """The sentences of files, each with the reading of its file; an error if there is none."""
+    """The sentences of files, each with the reading of its file; an error if there is none.
+
+    Empty files may have none where that is allowed; files whose sentences are all broken may not.
+    """
     is_empty = True
     for source in files:
         with open_text(source, encoding) as file:
@@ -188,7 +198,7 @@ def _read_files(
             for sentence in read_conllu(lines, reading, has_heads=has_heads):
                 is_empty = False
                 yield sentence, reading
-    if is_empty:
+    if is_empty and (skipped or not may_be_empty):
         hint = "is the file empty, or are all its sentences broken?"
         raise CorpusError("no sentence found", hint=hint)
 

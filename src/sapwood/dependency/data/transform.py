@@ -40,7 +40,7 @@ from sapwood.corpora.files import (
     source_name,
 )
 from sapwood.corpora.formats import read_lines, treebank_files
-from sapwood.corpora.heads import PUNCTUATION, HeadRule, head_rule, uses_penn_tags
+from sapwood.corpora.heads import HEAD_RULES, PUNCTUATION, HeadRule, uses_penn_tags
 from sapwood.corpora.sentences import peek_conllu
 from sapwood.corpora.tree import Tree, clean_all, clean_label, clean_tag
 from sapwood.dependency.data.bank import EMPTY, ArcBank, ArcPacker, Arcs
@@ -229,7 +229,7 @@ def tree_arcs(tree: Tree, rule: HeadRule, *, has_universal_tags: bool = True) ->
     Examples
     --------
     >>> tree = Tree.parse("(S (NP-SBJ (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))")
-    >>> arcs = tree_arcs(tree, head_rule("penn"))
+    >>> arcs = tree_arcs(tree, HEAD_RULES["penn"])
     >>> arcs.heads, arcs.relations
     ((2, 3, 0, 3), ('DT', 'SBJ', 'root', 'punct'))
     """
@@ -317,7 +317,7 @@ def _arcs_of_all(trees: Iterable[Tree], heads: str) -> Iterable[Arcs]:
     rest = iter(trees)
     peeked = list(islice(rest, PEEKED_TREES))
     is_penn = uses_penn_tags({clean_tag(tag) for tree in peeked for tag in tree.tags()})
-    rule = head_rule(("penn" if is_penn else "generic") if heads == "auto" else heads)
+    rule = HEAD_RULES[("penn" if is_penn else "generic") if heads == "auto" else heads]
     for part in (peeked, rest):
         for tree in part:
             yield tree_arcs(tree, rule, has_universal_tags=is_penn)

@@ -24,7 +24,7 @@ the network, and leaves out members from the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -32,7 +32,6 @@ from time import perf_counter, process_time, thread_time
 from typing import Any, Self
 
 from sapwood.core.learner import (
-    ANYTHING,
     FLAG,
     MAX_STATES,
     Domain,
@@ -41,6 +40,7 @@ from sapwood.core.learner import (
     PhaseClock,
     at_least,
     between,
+    former_callback,
     maybe,
     one_of,
     parameter,
@@ -51,7 +51,7 @@ from sapwood.corpora.eigenwords import Eigenwords
 from sapwood.dependency.data.bank import ArcBankLike, as_arc_bank
 from sapwood.dependency.learn.em import EMDependency
 from sapwood.dependency.learn.moments import SEEN
-from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan, OnPass
+from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan, tell_pass
 from sapwood.dependency.model.arc_model import ArcMember, EncoderMember, LatentMember
 from sapwood.dependency.model.dependency import TAG_COLUMNS
 from sapwood.dependency.parse import templates as arc_templates
@@ -69,16 +69,13 @@ class ArcEstimator(Estimator):
     folds: int = parameter(
         5, whole(2, 100), "Taggers that each leave out a share of the sentences and tag it."
     )
-    seed: int = parameter(0, whole(0), "Of the order of sentences.")
+    seed: int = parameter(0, whole(0), "Seed of the order of sentences.")
     embeddings: Eigenwords | None = parameter(
         None,
         maybe(Domain("Eigenwords", lambda value: isinstance(value, Eigenwords))),
         "Vectors of words, as of much plain text; words in the same places share features.",
     )
-    on_pass: OnPass | None = parameter(
-        None, ANYTHING, "Called with (what, pass, log-likelihood) after passes over all sentences.",
-        changes_model=False,
-    )  # fmt: skip
+    on_pass: Callable[..., Any] | None = former_callback("on_pass")
 
     def _prepare(self, bank: ArcBankLike) -> ArcTrainer:
         """Train tagger and pruner."""
@@ -102,8 +99,8 @@ class ArcCRF(ArcEstimator):
         words="1 scores single arcs; 2 also siblings, and heads with their own heads.",
         kw_only=False,
     )
-    passes: int = parameter(5, whole(1), "Over the training sentences.")
-    rate: float = parameter(0.02, between(0, 1, "(]"), "Of AdaGrad.")
+    passes: int = parameter(5, whole(1), "Passes over the training sentences.")
+    rate: float = parameter(0.02, between(0, 1, "(]"), "Learning rate of AdaGrad.")
 
     def fit(self, bank: ArcBankLike) -> Self:
         """Learn from dependency trees."""
@@ -126,8 +123,7 @@ class ArcCRF(ArcEstimator):
 
     def _note(self, done: int, likelihood: float) -> None:
         self.info_.history.append({"log_likelihood": likelihood})
-        if self.on_pass is not None:
-            self.on_pass(f"order {self.order}", done, likelihood)
+        tell_pass(f"order {self.order}", done, likelihood)
 
 
 class LatentArcCRF(ArcEstimator):
@@ -156,8 +152,10 @@ class LatentArcCRF(ArcEstimator):
     valence: bool = parameter(
         False, FLAG, "Whether the states show numbers of children too, see `EMDependency`."
     )
-    order: int = parameter(1, whole(1, 2), "Of the CRF whose posteriors are the prior of arcs.")
-    passes: int = parameter(5, whole(1), "Of the CRF over the training sentences.")
+    order: int = parameter(
+        1, whole(1, 2), "The order of the CRF whose posteriors are the prior of arcs."
+    )
+    passes: int = parameter(5, whole(1), "Passes of the CRF over the training sentences.")
     iterations: int = parameter(60, whole(1), "The most EM iterations.")
     trust: float = parameter(
         1.0, at_least(0), "The posteriors of the CRF, to this power, are the prior weights of arcs."
@@ -165,7 +163,7 @@ class LatentArcCRF(ArcEstimator):
     share: float = parameter(
         0.5,
         between(0, 1, "(]"),
-        "Of the latent posteriors in the mean with those of the CRF; 1 for nothing else.",
+        "Weight of the latent posteriors in the mean with those of the CRF; 1 for nothing else.",
     )
 
     def fit(self, bank: ArcBankLike) -> Self:
@@ -176,7 +174,7 @@ class LatentArcCRF(ArcEstimator):
         shared: dict[str, Any] = {"seed": self.seed, "n_jobs": self.n_jobs, "engine": self.engine}
         crf = ArcCRF(
             self.order, passes=self.passes, folds=self.folds, embeddings=self.embeddings,
-            on_pass=self.on_pass, **shared,
+            **shared,
         ).fit(bank)  # fmt: skip
         clock.tick("CRF")
         column = self.tag_column
@@ -217,15 +215,17 @@ class ArcEnsemble(ArcEstimator):
     members: int = parameter(
         1, whole(1, 100), "Parsers by features that are averaged beside the network, at most."
     )
-    passes: int = parameter(5, whole(1), "Over the training sentences, of each such member.")
+    passes: int = parameter(5, whole(1), "Passes of each such member over the training sentences.")
     folds: int = parameter(
         3, whole(2, 100), "Taggers that each leave out a share of the sentences and tag it."
     )
     encoder_passes: int | None = parameter(
-        None, maybe(whole(0)),
-        "Of the network; 0 for none. None chooses: about 1.6 million words, in 8 to 30 passes.",
-    )  # fmt: skip
-    rate: float = parameter(0.02, between(0, 1, "(]"), "Of AdaGrad.")
+        None,
+        maybe(whole(0)),
+        "Passes of the network; 0 for no network. None chooses: about 1.6 million words, in 8 to "
+        "30 passes.",
+    )
+    rate: float = parameter(0.02, between(0, 1, "(]"), "Learning rate of AdaGrad.")
     spent: float = parameter(
         0.0, at_least(0), "Seconds of the budget that are gone before `fit`, for reading."
     )
@@ -268,7 +268,7 @@ class ArcEnsemble(ArcEstimator):
         if passes < min(MIN_ENCODER_PASSES, self.encoder_passes or MIN_ENCODER_PASSES):
             self.info_.extra["left_out"] += ["network"] * (self.encoder_passes != 0)
             return None
-        note = None if self.on_pass is None else partial(self.on_pass, "network")
+        note = partial(tell_pass, "network")
         network = trainer.train_encoder(replace(plan, passes=passes), jobs, note)
         self.info_.members.append(("network", self._now() - started))
         return EncoderMember(network, ENCODER_WEIGHT)
@@ -287,7 +287,7 @@ class ArcEnsemble(ArcEstimator):
                 self.info_.extra["left_out"] += [name for _, name, _ in plans]
                 return
             plans = rest
-            task = partial(_train_member, trainer, self.seed, self.on_pass)
+            task = partial(_train_member, trainer, self.seed)
             for name, seconds, member in engine.stream(task, some, ahead=1):
                 longest = max(longest, seconds)
                 self.info_.members.append((name, seconds))
@@ -295,11 +295,10 @@ class ArcEnsemble(ArcEstimator):
 
 
 def _train_member(
-    trainer: ArcTrainer, seed: int, on_pass: OnPass | None, numbered: tuple[int, str, MemberPlan]
+    trainer: ArcTrainer, seed: int, numbered: tuple[int, str, MemberPlan]
 ) -> tuple[str, float, ArcMember]:
     """Name, CPU seconds and the member."""
     number, name, plan = numbered
     started = thread_time()
-    note = None if on_pass is None else partial(on_pass, name)
-    member = trainer.train_member(plan, seed + 1000 * number, note)
+    member = trainer.train_member(plan, seed + 1000 * number, partial(tell_pass, name))
     return name, thread_time() - started, member

@@ -36,7 +36,7 @@ from sapwood.dependency.learn.spectral import SpectralDependency, SpectralHMM, m
 from sapwood.dependency.model.dependency import HiddenMarkovModel, Seen
 from sapwood.dependency.model.latent import LatentArcs
 from sapwood.execute import Engine, Placed
-from sapwood.progress import step
+from sapwood.progress import step, tell
 
 Valence = tuple[slice, slice] | None
 LOG_NOISE = np.log(3.0)  # of a random start, as Matsuzaki et al. (2005) have it
@@ -125,8 +125,7 @@ def run_arc_em(
     tables, record, info
         The record is what a model file says about EM.
     """
-    smoothing, tell = learner.smoothing, learner.on_iteration
-    info = Info()
+    smoothing, info = learner.smoothing, Info()
     steps = EMSteps[LatentArcs, StateCounts](
         lambda model: expect_arc_counts(model, engine, placed),
         lambda model, counts: tie_valences(maximise_arc_counts(model, counts, smoothing), valence),
@@ -139,8 +138,7 @@ def run_arc_em(
             advance(len(now.values))
             value = now.counts.log_likelihood
             info.history.append({"log_likelihood": value, "bound": now.values[-1]})
-            if tell is not None:
-                tell(now.iterations, now.parameters.n_states, value)
+            tell(iteration=now.iterations, states=now.parameters.n_states, log_likelihood=value)
 
         run = run_em(steps, start, stop, listen=listen)
     info.extra["iterations"] = run.iterations

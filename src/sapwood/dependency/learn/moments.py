@@ -24,12 +24,12 @@ from sapwood.core.errors import (
     require_memory,
 )
 from sapwood.core.learner import (
-    ANYTHING,
     FLAG,
     MAX_STATES,
     Estimator,
     at_least,
     between,
+    former_callback,
     one_of,
     parameter,
     positional,
@@ -68,7 +68,7 @@ class WordParameters(Estimator):
     style: str = parameter(
         "generic", one_of(STYLES), "How unknown words are classed: by English endings, or by any."
     )
-    seed: int = parameter(0, whole(0), "Of the random numbers that are drawn, if any.")
+    seed: int = parameter(0, whole(0), "Seed of the random numbers, where any are drawn.")
 
     def _place(self, trees: SeenTrees, n_symbols: int) -> tuple[Engine, Placed, ArcCounts]:
         """The engine, the shards where it has put them, and their counts."""
@@ -187,12 +187,7 @@ class ArcEMParameters(Estimator):
         one_of(("random", "spectral")),
         "Where EM begins: from noise, or from the spectral estimate made into probabilities.",
     )
-    on_iteration: Callable[[int, int, float], None] | None = parameter(
-        None,
-        ANYTHING,
-        "Called with (iteration, states, log-likelihood) after every E-step.",
-        changes_model=False,
-    )
+    on_iteration: Callable[..., Any] | None = former_callback("on_iteration")
 
     @property
     def log_likelihoods_(self) -> list[float]:

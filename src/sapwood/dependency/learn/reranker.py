@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -31,7 +32,7 @@ from sapwood.dependency.learn.crf import ArcEstimator
 from sapwood.dependency.learn.em import EMDependency
 from sapwood.dependency.learn.spectral import SpectralDependency
 from sapwood.dependency.learn.tagger import FOLD_BLOCK
-from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan
+from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan, tell_pass
 from sapwood.dependency.model.arc_model import LIST_FEATURES, ArcModel, ArcRerankModel, LatentScorer
 from sapwood.dependency.model.tables import FeatureTable
 from sapwood.dependency.parse.parser import ArcParser
@@ -214,7 +215,7 @@ class ArcReranker(ArcEstimator):
     n_states: int = positional(
         default=8, domain=whole(1, 256), words="Hidden states of latent models.", kw_only=False
     )
-    order: int = parameter(2, whole(1, 2), "Of the parser, as ArcCRF has it.")
+    order: int = parameter(2, whole(1, 2), "The order of the parser, see `ArcCRF`.")
     latent: str = parameter(
         "auto",
         one_of(LATENT_CHOICES),
@@ -231,9 +232,9 @@ class ArcReranker(ArcEstimator):
     list_folds: int = parameter(
         3, whole(2, 100), "Parsers that each leave out a share of the sentences and parse it."
     )
-    passes: int = parameter(5, whole(1), "Of the parser over the training sentences.")
-    rate: float = parameter(0.02, between(0, 1, "(]"), "Of AdaGrad.")
-    list_passes: int = parameter(4, whole(1), "Of the perceptron over the lists, at most.")
+    passes: int = parameter(5, whole(1), "Passes of the parser over the training sentences.")
+    rate: float = parameter(0.02, between(0, 1, "(]"), "Learning rate of AdaGrad.")
+    list_passes: int = parameter(4, whole(1), "The most passes of the perceptron over the lists.")
 
     def fit(self, bank: ArcBankLike) -> Self:
         """Learn from dependency trees."""
@@ -311,7 +312,7 @@ class ArcReranker(ArcEstimator):
     def learn_parser(self, trainer: ArcTrainer, labels: FeatureTable) -> ArcModel:
         """A parser of some sentences."""
         plan = MemberPlan.usual(self.order, self.passes, self.rate)
-        member = trainer.train_member(plan, self.seed, self._note)
+        member = trainer.train_member(plan, self.seed, partial(tell_pass, f"order {self.order}"))
         method = ("first", "second")[self.order - 1]
         return trainer.model((member,), labels, method, iterations=self.passes)
 
@@ -336,10 +337,6 @@ class ArcReranker(ArcEstimator):
             if self.latent != "auto":
                 raise
             return [()] * len(banks), str(error)
-
-    def _note(self, done: int, likelihood: float) -> None:
-        if self.on_pass is not None:
-            self.on_pass(f"order {self.order}", done, likelihood)
 
 
 def rerank_info(data: RankingData, choice: RankingChoice) -> Info:

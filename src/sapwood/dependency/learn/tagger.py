@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.arrays import Int32Array, ranges
-from sapwood.core.compiling import defer_signals
 from sapwood.core.training_loops import WeightTable, run_adagrad
 from sapwood.corpora.eigenwords import Eigenwords
 from sapwood.corpora.vocabulary import COLUMN, hash_of
@@ -181,7 +180,7 @@ def _tag_fold(
     tags: list[int] = []
     for s in own.tolist():
         _, forest = trainer._forest(s, types, tagger)
-        tags += defer_signals(best_tags, forest, tagger.table.weights).tolist()
+        tags += best_tags(forest, tagger.table.weights).tolist()
     return trainer._tokens(own), tags
 
 

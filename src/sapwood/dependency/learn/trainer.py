@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.arrays import IntArray, ranges
-from sapwood.core.compiling import defer_signals
 from sapwood.core.errors import CorpusError, count, require_memory
 from sapwood.core.training_loops import WeightTable
 from sapwood.corpora.eigenwords import Eigenwords
@@ -46,7 +46,8 @@ from sapwood.dependency.parse.scoring import (
     tree_step,
 )
 from sapwood.execute import Engine
-from sapwood.networks.biaffine import (
+from sapwood.networks.network import EncoderSizes, Network
+from sapwood.networks.scores import (
     ArcSizes,
     arc_vectors,
     arc_vectors_backward,
@@ -56,23 +57,25 @@ from sapwood.networks.biaffine import (
     biaffine_relations_backward,
     init_arcs,
 )
-from sapwood.networks.encoder import EncoderSizes
-from sapwood.networks.layers import cross_entropy_backward, gold_log_likelihood
-from sapwood.networks.network import Network
 from sapwood.networks.training import (
     SIDE_LOSS,
     AfterPass,
     NetworkPlan,
     NetworkTrainer,
     PartGradient,
+    cross_entropy,
 )
-from sapwood.progress import counted
+from sapwood.progress import counted, tell
 
-OnPass = Callable[[str, int, float], None]
 _MEMBER_WEIGHTS = (64, 24)  # see `TablePlan`
 # bytes of Numba and compiled kernels; bytes a token; arrays as large as the largest table of
 # weights, besides four for each thread; measured by `benchmarks/memory_estimates.py`
 _KERNEL_BYTES, _TOKEN_BYTES, _TABLE_COPIES = 150e6, 2_000, 5
+
+
+def tell_pass(member: str, done: int, likelihood: float) -> Any:
+    """Tell whoever listens of a pass over the training sentences; returns the answer."""
+    return tell(member=member, iteration=done, log_likelihood=likelihood)
 
 
 @dataclass(frozen=True)
@@ -222,7 +225,7 @@ class ArcTrainer:
         plan = TablePlan("likely arcs", arc_templates.PRUNER, (4, 22), 2, 0.02, (seed, 1))
         pruner = train_table(plan, data.bank, len(data.bank), step)
         arcs = [
-            defer_signals(likely_arcs, data.sentence(s), pruner, right=data.gold(s))
+            likely_arcs(data.sentence(s), pruner, right=data.gold(s))
             for s in counted(range(len(data.bank)), "likely arcs", unit="sentence")
         ]
         return cls(data, tagger, pruner, arcs)
@@ -241,7 +244,7 @@ class ArcTrainer:
         settings = TablePlan(
             "parser", templates, _MEMBER_WEIGHTS, plan.passes, plan.rate, (seed, 2)
         )
-        table = train_table(settings, data.bank, len(data.bank), step, on_pass)
+        table = train_table(settings, data.bank, len(self.arcs), step, on_pass)
         return ArcMember(plan.order, 1.0, table)
 
     def train_labels(self, seed: int) -> FeatureTable:
@@ -255,7 +258,7 @@ class ArcTrainer:
 
         templates = choose_templates(arc_templates.LABELS, data.word_rows.clusters)
         plan = TablePlan("relations", templates, (64, 24), 4, 0.1, (seed, 3), len(names))
-        return train_table(plan, data.bank, len(data.bank), step)
+        return train_table(plan, data.bank, len(self.arcs), step)
 
     def train_encoder(
         self, plan: NetworkPlan, jobs: int, on_pass: AfterPass | None = None
@@ -278,7 +281,7 @@ class ArcTrainer:
     ) -> ArcModel:
         """The trained parser, with a record of how it was trained."""
         bank, words, (relations, _) = self.data.bank, self.data.word_rows, self.data.relations
-        sizes = {"method": method, "sentences": len(bank), "tokens": bank.n_tokens}
+        sizes = {"method": method, "sentences": len(self.arcs), "tokens": bank.n_tokens}
         return ArcModel(
             tags=words.tags, relations=relations, familiar=words.familiar,
             lexicon=self.tagger.lexicon, tagger=self.tagger.table, pruner=self.pruner,
@@ -349,12 +352,14 @@ class _ArcNetworkTrainer(NetworkTrainer):
         bounds = zip(first.tolist(), end.tolist(), strict=True)
         for posteriors, (start, stop) in zip(of_sentences, bounds, strict=True):
             gold = self.head[start + 1 : stop]
-            loss -= gold_log_likelihood(posteriors, gold)
-            d_scores.append(cross_entropy_backward(posteriors, gold, 1 / n_words))
+            of_sentence, d = cross_entropy(posteriors, gold, 1 / n_words)
+            loss += of_sentence
+            d_scores.append(d)
         heads, gold = self.head[row] + offsets, self.relation[row]
         relations = biaffine_relations(P, vectors, heads, modifiers)
-        loss -= SIDE_LOSS * gold_log_likelihood(relations.posteriors, gold)
-        d_relations = cross_entropy_backward(relations.posteriors, gold, SIDE_LOSS / n_words)
+        weight = SIDE_LOSS / n_words
+        of_relations, d_relations = cross_entropy(relations.posteriors, gold, weight)
+        loss += SIDE_LOSS * of_relations
         d_vectors = [
             *biaffine_heads_backward(P, G, vectors, local.tolist(), d_scores),
             *biaffine_relations_backward(P, G, vectors, relations, d_relations),

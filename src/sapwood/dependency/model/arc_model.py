@@ -30,8 +30,8 @@ from sapwood.core.model_files import (
 from sapwood.dependency.data.bank import ArcBank
 from sapwood.dependency.model.dependency import TAG_COLUMNS, DependencyModel
 from sapwood.dependency.model.tables import FeatureTable, TagLexicon, WordClusters
-from sapwood.networks.biaffine import ArcSizes
-from sapwood.networks.network import Network, Shapes
+from sapwood.networks.network import Network
+from sapwood.networks.scores import ArcSizes
 
 ORDERS = (1, 2)
 _ENCODER, _LATENT = "encoder", "latent."  # prefixes of the names of arrays
@@ -205,12 +205,14 @@ def _encoder(
 ) -> EncoderMember | None:
     if "encoder" not in header:
         return None
-
-    def shapes(found: Mapping[str, npt.NDArray[Any]], n_states: int) -> Shapes:
-        sizes = ArcSizes(found["arc.U"].shape[-1], len(found["relation.U"]) - 1)
-        return sizes.shapes(n_states, len(header["relations"]))
-
-    network = Network.from_arrays(_ENCODER, arrays, len(header["tags"]), shapes)
+    network = Network.from_arrays(
+        _ENCODER,
+        arrays,
+        len(header["tags"]),
+        lambda found, n_states: ArcSizes(
+            found["arc.U"].shape[-1], len(found["relation.U"]) - 1
+        ).shapes(n_states, len(header["relations"])),
+    )
     return EncoderMember(network, float(header["encoder"]["weight"]))
 
 

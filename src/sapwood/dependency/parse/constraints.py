@@ -153,8 +153,8 @@ def constrain_arcs(
 ) -> ArcConstraints | None:
     """Check what a user asks for a sentence of n words; None where nothing is asked.
 
-    A word with the relation `root` has the head 0. A word with another relation has not, where
-    another word can be the root.
+    A word with the relation `root` has the head 0, and no other may be given. A word with another
+    relation has not, where another word can be the root.
 
     Parameters
     ----------
@@ -176,7 +176,8 @@ def constrain_arcs(
     numbers = _check_relations(n, relation_names, relations)
     given = _check_heads(n, heads)
     for place, number in enumerate(numbers.tolist(), 1):
-        if number >= 0 and relation_names[number] == ROOT_RELATION and given[place - 1] < 0:
+        if number >= 0 and relation_names[number] == ROOT_RELATION:
+            _refuse_second_root(place, given)
             given[place - 1] = 0
     _refuse_clashes(given)
     if options is None and (given < 0).all() and (numbers < 0).all():
@@ -324,6 +325,18 @@ def _check_heads(n: int, heads: Sequence[int | None] | None) -> Int32Array:
             )  # fmt: skip
         found[place - 1] = head
     return found
+
+
+def _refuse_second_root(word: int, heads: Int32Array) -> None:
+    """Refuse a word with the relation of the root that has a head, or where another is the root."""
+    others = [other for other in (np.flatnonzero(heads == 0) + 1).tolist() if other != word]
+    if (head := int(heads[word - 1])) > 0:
+        msg = f"word {word} has the relation {ROOT_RELATION}, and its head is {head}, not 0"
+        hint = "give it the head 0, or another relation"
+        raise ArcConstraintError(msg, words=(word,), hint=hint)
+    if others:
+        msg = f"words {others[0]} and {word} are both the root, by head 0 or relation "
+        raise _clash(f"{msg}{ROOT_RELATION}, and a tree has one root", others[0], word)
 
 
 def _refuse_clashes(heads: Int32Array) -> None:

@@ -53,9 +53,9 @@ from sapwood.dependency.parse.scoring import (
 )
 from sapwood.execute.engine import Engine, as_engine
 from sapwood.execute.processes import stream_results
-from sapwood.networks.biaffine import ArcVectors, arc_vectors, biaffine_heads, biaffine_relations
-from sapwood.networks.layers import Real
-from sapwood.networks.network import Network, SentenceEncoder, one_blas_thread, with_one_blas_thread
+from sapwood.networks.encoder import SentenceEncoder
+from sapwood.networks.network import Network, Real, one_blas_thread, with_one_blas_thread
+from sapwood.networks.scores import ArcVectors, arc_vectors, biaffine_heads, biaffine_relations
 
 Sentence = Sequence[str] | Arcs
 
@@ -326,7 +326,7 @@ class ArcParser:
         read = None
         if self._encoder is not None:
             factors = None if asked is None else asked.tag_factors(len(self.model.tags))
-            with one_blas_thread:
+            with one_blas_thread():
                 read = self._encoder.read(given.words, factors)
         given = self._tag(given, of_words, read, asked)
         rows = _rows_of_one(of_words)

@@ -24,7 +24,7 @@ from sapwood.core.learner import (
     positional,
     whole,
 )
-from sapwood.core.training_loops import EMSteps, EMStop, gains_less_than, run_em
+from sapwood.core.training_loops import EMSteps, EMStop, gains_less_than, iterate_em, run_em
 from sapwood.corpora.tree import is_tree
 from sapwood.execute import Engine, Placed
 from sapwood.hankel.data import Bracketed
@@ -82,7 +82,7 @@ class EMWCFG(Estimator):
         words="Whether up to 1,000 quasi-Newton steps follow, to the maximum of the likelihood, "
         "which EM alone reaches after many thousand iterations.",
     )
-    seed: int = parameter(0, whole(0), "Of the random starts.")
+    seed: int = parameter(0, whole(0), "Seed of the random starts.")
 
     def fit(self, strings: Any, *, n: float | None = None) -> Self:
         """Learn from strings or from trees, or from a mapping of either to counts.
@@ -208,8 +208,7 @@ def maximise_likelihood(
         }
         done = minimize(loss, logs, jac=True, method="L-BFGS-B", options=options)
         found = grammar(done.x)
-        for _ in range(BETWEEN):
-            found = maximise_grammar_counts(found, expect(found))
+        found = iterate_em(expect, maximise_grammar_counts, found, BETWEEN)
         counts = expect(found)
         gain = counts.log_likelihood - before.log_likelihood
         if gain > 0 and counts.n_impossible <= before.n_impossible:

@@ -224,7 +224,7 @@ class SequenceModel(StringModel):
     Examples
     --------
     >>> half = np.full((1, 2), 0.5)
-    >>> coin = SequenceModel.from_hmm(("h", "t"), np.ones(1), half[:, :1], half)
+    >>> coin = SequenceModel(("h", "t"), np.ones(1), half[0, :1], np.full((2, 1, 1), 0.25))
     >>> round(coin.value("h t".split()), 6), coin.total().expected_length
     (0.03125, 1.0)
     """
@@ -235,31 +235,6 @@ class SequenceModel(StringModel):
     final: FloatArray
     steps: FloatArray
     record: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def from_hmm(
-        cls,
-        symbols: tuple[str, ...],
-        start: FloatArray,
-        transitions: FloatArray,
-        emissions: FloatArray,
-    ) -> Self:
-        """The automaton of a hidden Markov model that may stop.
-
-        Parameters
-        ----------
-        start : [n]
-            Distribution of the first state.
-        transitions : [n, n]
-            From a state (row) to the next; what a row lacks to 1 is the probability to stop before
-            a symbol is read there.
-        emissions : [n, d]
-            Symbols of each state; rows sum to 1.
-        """
-        steps = np.einsum("hx,hk->xhk", emissions, transitions)
-        stop = 1 - transitions.sum(axis=1)
-        # a symbol is read where the walk goes on: the state that stops reads none
-        return cls(symbols, np.asarray(start, float), stop, np.ascontiguousarray(steps))
 
     @property
     def state_sums(self) -> FloatArray:

@@ -9,7 +9,7 @@ Notation (WCFG, sections 2.1 and 2.2)
     g(x) = alpha_* . beta(x),   beta(sigma) = beta_sigma,
     beta(x) = sum over x = x1 x2 of  A (beta(x1) (x) beta(x2))
 
-Classic and algebraic form are the same numbers (equations 13 to 15): `classic` lists them as rules.
+Classic and algebraic form are the same numbers (equations 13 to 15): `from_classic` takes rules.
 """
 
 from __future__ import annotations
@@ -17,15 +17,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from sapwood.core.arrays import FloatArray, IntArray, SignedLog, starts_of
-from sapwood.core.errors import SapwoodError, as_count, count, require_memory
+from sapwood.core.errors import SapwoodError, as_count, count, join_words, require_memory
 from sapwood.corpora.tree import Tree
-from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary
-from sapwood.hankel.data import LABEL, Bracketed, PairConstraints, bracket, from_splits
+from sapwood.hankel.data import (
+    UNPAIRED,
+    Bracketed,
+    PairConstraints,
+    PairRequest,
+    bracket,
+    from_splits,
+)
 from sapwood.hankel.model.string_model import (
     MAX_DRAWN_SYMBOLS,
     MAX_DRAWS,
@@ -34,10 +40,6 @@ from sapwood.hankel.model.string_model import (
     endless_draws,
     signed_log,
 )
-
-if TYPE_CHECKING:
-    from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-
 
 MAX_DEPTH = 20_000  # of the sum over ever deeper trees
 CHART_BYTES = 32  # of memory for a state of a span, by its two ends: three charts and a scale
@@ -89,25 +91,6 @@ class WeightedGrammar(StringModel):
         """The weights of the symbols of a state, and of its pairs of states."""
         return np.asarray(self.terminals.sum(axis=0) + self.binary.sum(axis=(1, 2)))
 
-    def classic(self) -> ClassicForm:
-        """The rules, equations (13) to (15).
-
-        Examples
-        --------
-        >>> half = np.array([0.5])
-        >>> WeightedGrammar(("a",), 2 * half, half[None], half[None, None]).classic()
-        ClassicForm(start={0: 1.0}, unary={(0, 'a'): 0.5}, binary={(0, 0, 0): 0.5})
-        """
-        start = {int(i): float(self.initial[i]) for i in np.flatnonzero(self.initial)}
-        unary = {
-            (int(i), self.symbols[x]): float(self.terminals[x, i])
-            for x, i in np.argwhere(self.terminals).tolist()
-        }
-        rules = {
-            tuple(at): float(self.binary[tuple(at)]) for at in np.argwhere(self.binary).tolist()
-        }
-        return ClassicForm(start, unary, rules)  # type: ignore[arg-type]
-
     @classmethod
     def from_classic(cls, rules: ClassicForm, **more: Any) -> Self:
         """The grammar of weighted rules.
@@ -132,23 +115,6 @@ class WeightedGrammar(StringModel):
         for at, weight in rules.binary.items():
             binary[at] = weight
         return cls(symbols, initial, terminals, binary, **more)
-
-    def change_basis(self, matrix: FloatArray) -> WeightedGrammar:
-        """The same function in another basis: inside vectors become `matrix @ beta(x)`.
-
-        Parameters
-        ----------
-        matrix : [n, n]
-            Invertible.
-        """
-        inverse = np.linalg.inv(matrix)
-        return WeightedGrammar(
-            self.symbols,
-            self.initial @ inverse,
-            self.terminals @ matrix.T,
-            np.einsum("xa,abc,by,cz->xyz", matrix, self.binary, inverse, inverse, optimize=True),
-            self.record,
-        )
 
     # -- values -----------------------------------------------------------------------------------
 
@@ -318,9 +284,9 @@ class WeightedGrammar(StringModel):
             best_brackets(gain, split)
         elif best_paired_brackets(gain, pairs.ok, pairs.free, split) == -np.inf:
             raise SapwoodError(
-                f"no brackets have the pairs {pairs.signs[:40]}",
-                hint="a symbol with one of | < > needs a partner: at least one symbol between "
-                "them, and no pairs that cross",
+                f"no brackets have {_clash_of(pairs)}",
+                hint="ask for less: two symbols are a pair only with a symbol between them, and "
+                "pairs do not cross",
             )
         return from_splits(words, {(i, j): int(k) for (i, j), k in np.ndenumerate(split)})
 
@@ -395,70 +361,39 @@ class WeightedGrammar(StringModel):
             drawn.append(Bracketed(tuple(self.symbols[x] for x in words), splits))
         return drawn
 
-    # -- other kinds of models --------------------------------------------------------------------
 
-    @classmethod
-    def from_latent(cls, grammar: LatentGrammar) -> Self:
-        """The grammar without its labels: every symbol's every state is a state.
+N_NAMED = 4  # requests that a message lists
 
-        A string has the value that the grammar gives the sentence. Words of the lexicon are
-        symbols; what it says about unknown ones goes.
-        """
-        start, lexicon = grammar.state_start, grammar.lexicon
-        n, d = int(start[-1]), len(lexicon.words)
-        binary, terminals = np.zeros((n, n, n)), np.zeros((d, n))
-        for rule, (a, b, c) in enumerate(grammar.rules.tolist()):
-            at = np.ix_(*(np.arange(start[x], start[x + 1]) for x in (a, b, c)))
-            binary[at] += grammar.tensor(rule)
-        for entry, (row, tag) in enumerate(
-            zip(lexicon.entry_row.tolist(), lexicon.entry_tag.tolist(), strict=True)
-        ):
-            if row < d:
-                symbol = grammar.n_phrases + tag
-                vector = lexicon.weights[
-                    lexicon.weight_start[entry] : lexicon.weight_start[entry + 1]
-                ]
-                terminals[row, start[symbol] : start[symbol + 1]] = vector
-        return cls(lexicon.words, np.asarray(grammar.root), terminals, binary, grammar.record)
 
-    def to_latent(self) -> LatentGrammar:
-        """A grammar for `Parser` with the one label X, for phrases and for tags.
+def _clash_of(pairs: PairConstraints) -> str:
+    """The requests of some signs that no brackets have together, as few as possible, in words."""
+    from sapwood.hankel.model.kernels.paired_chart import best_paired_brackets
 
-        Where weights are probabilities, a state becomes a tag with the probability of its terminals
-        and a phrase with the rest; other weights are left as they are.
-        """
-        from sapwood.constituency.data.transform import Symbol
-        from sapwood.constituency.grammar.latent_grammar import (
-            CoarseWeights,
-            LatentGrammar,
-            Lexicon,
-        )
+    n = len(pairs.signs)
+    gain, split = np.zeros((n, n + 1)), np.zeros((n, n + 1), np.int64)
 
-        n, d = self.n_states, len(self.symbols)
-        stop = self.terminals.sum(axis=0) if self.is_probabilistic else np.ones(n)
-        go_on = 1 - stop if self.is_probabilistic else np.ones(n)
-        parts = (go_on, stop)  # of a state as a phrase, and as a tag
-        above = np.where(go_on > 0, 1 / np.where(go_on > 0, go_on, 1), 0.0)
-        rules = np.array([[0, b, c] for b in (0, 1) for c in (0, 1)], np.int32)
-        tensors = [
-            np.einsum("abc,a,b,c->abc", self.binary, above, parts[b], parts[c]).ravel()
-            for _, b, c in rules.tolist()
-        ]
-        tags = self.terminals / np.where(stop > 0, stop, 1)
-        lexicon = Lexicon(
-            Vocabulary(self.symbols, (UNKNOWN,), "generic"),
-            np.array([*range(d + 1), d], np.uint32),
-            np.zeros(d, np.uint32),
-            tags.ravel(),
-            n * np.arange(d + 1),
-        )
-        root = np.concatenate([self.initial * part for part in parts])
-        coarse = CoarseWeights(np.full(2, 0.5), np.full(4, 0.25), np.full(d, 1 / d))
-        symbol = Symbol((LABEL,))
-        return LatentGrammar(
-            (symbol,), (symbol,), np.array([n, n]), root, rules, np.concatenate(tensors), lexicon,
-            coarse, is_probabilistic=self.is_probabilistic, record=self.record,
-        )  # fmt: skip
+    def is_possible(requests: Sequence[PairRequest]) -> bool:
+        some = pairs.only(requests)
+        return bool(best_paired_brackets(gain, some.ok, some.free, split) > -np.inf)
+
+    def clashing(
+        requests: list[PairRequest], others: list[PairRequest], *, is_grown: bool
+    ) -> list[PairRequest]:
+        """The fewest requests that are impossible together with others (Junker's QuickXplain)."""
+        if is_grown and not is_possible(others):
+            return []
+        if len(requests) == 1:
+            return requests
+        first, second = requests[: len(requests) // 2], requests[len(requests) // 2 :]
+        late = clashing(second, others + first, is_grown=True)
+        return clashing(first, others + late, is_grown=bool(late)) + late
+
+    found = clashing(pairs.requests(), [], is_grown=False)
+    found.sort(key=lambda request: (request.sign == UNPAIRED, request))
+    names = [str(request) for request in found[:N_NAMED]]
+    if more := len(found) - len(names):
+        names.append(f"{more:,} more")
+    return join_words(names)
 
 
 def _check_length(words: Sequence[str], pairs: PairConstraints | None) -> None:

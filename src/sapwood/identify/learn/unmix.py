@@ -169,7 +169,7 @@ class UnmixPCFGIE(_Unmix):
     n_draws: int = parameter(
         20, whole(1), "Random directions tried; the one with the widest eigengap is kept."
     )
-    seed: int = parameter(0, maybe(whole(0)), "Of the directions.")
+    seed: int = parameter(0, maybe(whole(0)), "Seed of the random directions.")
     _family, _most_words = PCFG_IE, MOST_WORDS_PCFG_IE
 
     def _unmix_counts(self, counts: SentenceCounts, info: Info) -> dict[str, FloatArray]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -256,6 +256,17 @@ def number_shard(data: bytes) -> NumberedWords:
     places = zip(starts[:n_words].tolist(), sizes[:n_words].tolist(), strict=True)
     words = [data[start : start + size] for start, size in places]
     return NumberedWords(words, counts[:n_words].copy(), tokens[:n_tokens])
+
+
+def refuse_reserved_words(words: Sequence[str]) -> None:
+    """Refuse a sentence that has a reserved symbol such as `</s>` among its words."""
+    if not RESERVED.isdisjoint(words):
+        place = next(i for i, word in enumerate(words) if word in RESERVED)
+        raise SapwoodError(
+            f"word {place + 1} of the sentence is {words[place]!r}, a symbol that is reserved "
+            "for the start or end of a sentence",
+            hint=RESERVED_HINT,
+        )
 
 
 def refuse_reserved(shard: TextShard, data: bytes, words: Iterable[bytes]) -> None:

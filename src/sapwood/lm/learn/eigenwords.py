@@ -44,6 +44,7 @@ from sapwood.lm.learn.contexts import (
     _total,
     count_vocabulary,
 )
+from sapwood.lm.learn.methods import EMBEDDING_METHODS
 from sapwood.progress import step
 
 RATES = (1.0, 0.5, 0.1)  # of LR-MVL's smooths: the nearest word alone, a few, and many words
@@ -68,7 +69,7 @@ class WordEmbedding(Estimator):
     )
     method: str = parameter(
         "cca",
-        one_of(("cca", "two-step", "bigram", "lr-mvl")),
+        one_of(EMBEDDING_METHODS),
         "`cca` of words and neighbours; `two-step`, in which neighbours are first reduced to what "
         "left and right ones say of each other, for rare words; `bigram` for the plain SVD of "
         "pairs of words; `lr-mvl` for two steps again and again, with exponential smooths of all "
@@ -90,7 +91,7 @@ class WordEmbedding(Estimator):
     style: str = parameter(
         "generic", one_of(STYLES), "How unknown words are classed: by English endings, or by any."
     )
-    seed: int = parameter(0, whole(0), "Of the random projections.")
+    seed: int = parameter(0, whole(0), "Seed of the random projections.")
 
     def fit(self, text: Text) -> Self:
         """Learn vectors of the words of a text.

@@ -25,7 +25,7 @@ from scipy import sparse
 from sapwood.core.arrays import FieldSums, FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.learner import Domain, at_least, maybe, parameter, positional, whole
-from sapwood.core.training_loops import EMResult, EMSteps, EMStop, run_em
+from sapwood.core.training_loops import EMResult, EMSteps, EMStop, iterate_em, run_em
 from sapwood.execute import Engine
 from sapwood.linalg.latent_bigrams import TINY, DevicePairs, maximise_states
 from sapwood.lm.data.ngrams import NgramCounts
@@ -48,7 +48,7 @@ BLOCKS_WORDS = (
     "Parts of the states that are learnt apart, each from its own start; 1 is the plain model, "
     "None one for every 32 states, at most 8."
 )
-SMOOTHING_STEPS = 60
+SMOOTHING_ITERATIONS = 60
 N_WEIGHT_BINS = 24
 # Arrays of 4-byte numbers, [words or pairs of words, states], that are held at once: as measured.
 STATE_COPIES, PAIR_COPIES = 6, 6
@@ -340,14 +340,21 @@ def smoothing_weights(
     bins[START] = N_WEIGHT_BINS - 1  # starts of sentences are many, and not counted as words
     here = bins[held.before]
     p, q = pair_mix(states.r, states.s, held.before, held.after), u[held.after]
-    weight = np.full(N_WEIGHT_BINS, 0.1)
-    for _ in range(SMOOTHING_STEPS):
+
+    def expect(weight: FloatArray) -> tuple[FloatArray, FloatArray]:
         single = held.backoff * weight[here] * q
         both = single + held.backoff * (1 - weight[here]) * p
         ratio = held.counts / (held.known + both)
-        n = np.bincount(here, both * ratio, N_WEIGHT_BINS)
-        weight = (np.bincount(here, single * ratio, N_WEIGHT_BINS) + 1) / (n + 2)
-    return np.asarray(weight[bins])
+        weights = single * ratio, both * ratio
+        n_single, n = (np.asarray(np.bincount(here, x, N_WEIGHT_BINS), float) for x in weights)
+        return n_single, n
+
+    def maximise(weight: FloatArray, counts: tuple[FloatArray, FloatArray]) -> FloatArray:
+        n_single, n = counts
+        return np.asarray((n_single + 1) / (n + 2))
+
+    start = np.full(N_WEIGHT_BINS, 0.1)
+    return np.asarray(iterate_em(expect, maximise, start, SMOOTHING_ITERATIONS)[bins])
 
 
 # -- estimators -----------------------------------------------------------------------------------
@@ -374,7 +381,7 @@ class LatentEstimator(LanguageEstimator):
     prior: float = parameter(
         5.0, at_least(0), "Words that are added to every context, and to every state."
     )
-    seed: int = parameter(0, whole(0), "Of random starts, and of what is held out.")
+    seed: int = parameter(0, whole(0), "Seed of random starts, and of the held-out counts.")
     device: str = parameter("cpu", DEVICE, DEVICE_WORDS, changes_model=False)
 
     def memory_needed(self, counts: NgramCounts) -> float:

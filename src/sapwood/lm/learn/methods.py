@@ -51,6 +51,19 @@ LM_METHODS: Mapping[str, Method] = {
         "a few iterations of EM from there", ("lm.learn.pivot", "PivotBigram"), LM_TASK
     ),
 }
+# ways to count neighbours and decompose the counts; only one of them iterates over the text
+EMBEDDING_METHODS: Mapping[str, Method] = {
+    name: Method(
+        summary, ("lm.learn.eigenwords", "WordEmbedding"), LM_TASK,
+        fixed={"method": name} | ({} if name == "lr-mvl" else {"iterations": 5}),
+    )
+    for name, summary in {
+        "cca": "words against their neighbours",
+        "two-step": "neighbours are reduced first to what left and right ones tell of each other",
+        "bigram": "plain singular vectors of pairs of words",
+        "lr-mvl": "two steps again and again, with exponential smooths of all words on each side",
+    }.items()
+}  # fmt: skip
 # Measured constants: `benchmarks/memory_estimates.py` prints estimates and measured peaks.
 LIBRARIES = 10e6  # bytes that any learner takes
 NGRAM_WORD = 45  # bytes for each word of each n-gram while levels are interpolated

@@ -13,6 +13,7 @@ from scipy import sparse
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.learner import at_least, maybe, parameter, positional, whole
+from sapwood.core.training_loops import iterate_em
 from sapwood.lm.data.ngrams import NgramCounts, first_of_runs
 from sapwood.lm.data.text import NOTHING, UNKNOWN
 from sapwood.lm.learn.kneser_ney import KneserNey
@@ -24,6 +25,7 @@ from sapwood.lm.learn.latent import (
     BigramStates,
     EMBigram,
     LatentEstimator,
+    Single,
     hold_out,
 )
 from sapwood.lm.learn.methods import LanguageEstimator
@@ -62,7 +64,7 @@ class LatentTrigram(LatentEstimator):
         4.0, at_least(0), "Words that the nearer word's states count for in a pair."
     )
     min_pair_count: int = parameter(2, whole(1), "How often a pair must be seen.")
-    pair_iterations: int = parameter(4, whole(1), "Of EM for the states of pairs.")
+    pair_iterations: int = parameter(4, whole(1), "EM iterations for the states of pairs.")
 
     def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
         """Learn from counts of order 3 at least."""
@@ -87,11 +89,15 @@ class LatentTrigram(LatentEstimator):
             raise SapwoodError(msg, hint="lower min_pair_count, or use EMBigram")
         nearer = (pairs % np.uint64(len(counts.words))).astype(np.int64)
         e_step, prior = self._e_step(c), bigram.r[nearer]
-        r2 = prior
-        for _ in range(self.pair_iterations):
-            expected = e_step.expect_states(BigramStates(r2, bigram.s))
+
+        def expect(r2: Single) -> BigramStates:
+            return e_step.expect_states(BigramStates(r2, bigram.s))
+
+        def maximise(r2: Single, expected: BigramStates) -> Single:
             R = expected.r + np.float32(self.strength) * prior
-            r2 = np.asarray(R / R.sum(axis=1, keepdims=True), np.float32)
+            return np.asarray(R / R.sum(axis=1, keepdims=True), np.float32)
+
+        r2 = iterate_em(expect, maximise, prior, self.pair_iterations)
         return LatentTrigramModel(bigram, pairs, r2)
 
     @property
@@ -142,8 +148,8 @@ class LanguageMixture(LanguageEstimator):
     )
     order: int = parameter(3, whole(3, 5), "Words of an n-gram of Kneser-Ney.")
     n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS_WORDS)
-    iterations: int = parameter(100, whole(0), "The most of EM, see `EMBigram`.")
-    seed: int = parameter(0, whole(0), "Of random starts, and of what is held out.")
+    iterations: int = parameter(100, whole(0), "The most EM iterations, see `EMBigram`.")
+    seed: int = parameter(0, whole(0), "Seed of random starts, and of the held-out counts.")
     device: str = parameter("cpu", DEVICE, DEVICE_WORDS, changes_model=False)
 
     def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
@@ -215,13 +221,20 @@ def mixture_weights(
 ) -> FloatArray:
     """EM for the weights of every bin: [n_bins, members]."""
     prior = prior / prior.sum()
-    lam = np.tile(prior, (n_bins, 1))
-    for _ in counted(range(WEIGHT_ITERATIONS), "weights of the mixture", unit="iteration"):
+
+    def expect(lam: FloatArray) -> FloatArray:
         posterior = lam[bins] * p
         posterior *= (n / posterior.sum(axis=1))[:, None]
-        total: FloatArray = np.stack(
+        return np.stack(
             [np.bincount(bins, column, n_bins).astype(float) for column in posterior.T], axis=1
         )
+
+    def maximise(lam: FloatArray, total: FloatArray) -> FloatArray:
         total = total + (strength + 1e-6) * prior
-        lam = total / total.sum(axis=1, keepdims=True)
-    return lam
+        return np.asarray(total / total.sum(axis=1, keepdims=True))
+
+    start: FloatArray = np.tile(prior, (n_bins, 1))
+    with step("weights of the mixture", total=WEIGHT_ITERATIONS, unit="iteration") as advance:
+        return iterate_em(
+            expect, maximise, start, WEIGHT_ITERATIONS, lambda now: advance(len(now.values))
+        )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
-from sapwood.core.arrays import FloatArray
+from sapwood.core.arrays import BoolArray, FloatArray
 from sapwood.core.learner import maybe, parameter, whole
+from sapwood.core.training_loops import iterate_em
 from sapwood.linalg.latent_bigrams import maximise_states
 from sapwood.linalg.pivots import PivotStates, columns_given_states, states_from_points
 from sapwood.linalg.svd import cca
@@ -17,7 +18,6 @@ from sapwood.lm.data.ngrams import NgramCounts
 from sapwood.lm.learn.latent import (
     BigramEM,
     BigramStates,
-    EngineEStep,
     LatentEstimator,
 )
 
@@ -75,8 +75,8 @@ class PivotBigram(LatentEstimator):
         )
         e_step = self._e_step(c)
         is_rare = np.asarray(c.sum(axis=1)).ravel() < self.min_count
-        for _ in range(RARE_ITERATIONS):
-            states = self._rare_states(e_step, states, is_rare, u)
+        maximise = partial(self._maximise_rare, is_rare, u)
+        states = iterate_em(e_step.expect_states, maximise, states, RARE_ITERATIONS)
         convex = BigramEM(CONVEX_ITERATIONS, self.prior, u, pairs.held, is_r_free=False)
         states = convex.run(e_step, states).parameters
         self.climb_ = BigramEM(self.iterations, self.prior, u, pairs.held).run(e_step, states)
@@ -85,17 +85,12 @@ class PivotBigram(LatentEstimator):
         self.model_ = self._model(counts, self.climb_.parameters, pairs, record)
         return self
 
-    def _rare_states(
-        self,
-        e_step: EngineEStep,
-        states: BigramStates,
-        is_rare: npt.NDArray[np.bool_],
-        u: FloatArray,
+    def _maximise_rare(
+        self, is_rare: BoolArray, u: FloatArray, now: BigramStates, expected: BigramStates
     ) -> BigramStates:
-        """An iteration of EM for the states of some words, all else being fixed."""
-        R, S = e_step.expect_states(states)
-        r, _ = maximise_states(R, S * states.s, u, self.prior)
-        return states._replace(r=np.where(is_rare[:, None], r, states.r).astype(np.float32))
+        """The M-step for the states of some words, all else being fixed."""
+        r, _ = maximise_states(expected.r, expected.s * now.s, u, self.prior)
+        return now._replace(r=np.where(is_rare[:, None], r, now.r).astype(np.float32))
 
     @property
     def iterations_(self) -> int:

@@ -15,18 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.arrays import FloatArray
-from sapwood.core.errors import ModelFormatError, SapwoodError
+from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import SavedModel, require_type
 from sapwood.lm.data.text import (
     END,
     NOTHING,
-    RESERVED,
-    RESERVED_HINT,
     SPECIAL,
     START,
     KnownWords,
     Rows,
     ngrams_of,
+    refuse_reserved_words,
 )
 
 SINGLE_TOLERANCE = 1e-3  # of a sum, in files of single precision
@@ -86,13 +85,7 @@ class LanguageModel(SavedModel):
         SapwoodError
             If one of the words is a reserved symbol such as `<s>`.
         """
-        if not RESERVED.isdisjoint(words):
-            place = next(i for i, word in enumerate(words) if word in RESERVED)
-            raise SapwoodError(
-                f"word {place + 1} of the sentence is {words[place]!r}, a symbol that is reserved "
-                "for the start or end of a sentence",
-                hint=RESERVED_HINT,
-            )
+        refuse_reserved_words(words)
         found = [self.numbers[word.encode()] for word in words]
         before = [NOTHING] * (self.order - 1) if self.is_stream else [START]
         after = [] if self.is_stream else [END]

@@ -376,7 +376,8 @@ class MixtureModel(LanguageModel):
             )
 
     def __repr__(self) -> str:
-        return f"<MixtureModel: {', '.join(type(member).__name__ for member in self.members)}>"
+        sizes = (repr(member).partition(": ")[2].removesuffix(">") for member in self.members)
+        return f"<MixtureModel of {len(self.members)}: {'; '.join(sizes)}>"
 
     @property
     def words(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -56,11 +56,15 @@ export function singularValues(symbol) {
 }
 
 export function stateCard(symbol, row, names, near) {
+  const twins = row.twins ?? []; // states that are almost equal, which are shown together
   const facts = { tabindex: "-1", "data-state": `${symbol.symbol} ${row.state}`, "data-number": row.state };
   return h(
     "article",
-    { class: "card", ...facts },
+    { class: "card", ...facts, "data-twins": twins.join(" ") },
     h("h3", {}, `State ${row.state}`, h("small", {}, percent(row.share))),
+    twins.length
+      ? small(`Together with ${twins.join(", ")}, which ${twins.length > 1 ? "are" : "is"} almost equal`)
+      : null,
     h(
       "div",
       { class: "track", role: "img", "aria-label": `Share ${percent(row.share)}` },

@@ -182,7 +182,8 @@ class StatesView {
     const { cards } = this.page;
     const card =
       cards.querySelector(`[data-state="${CSS.escape(`${label} ${state}`)}"]`) ??
-      cards.querySelector(`[data-number="${CSS.escape(String(state))}"]`);
+      cards.querySelector(`[data-number="${CSS.escape(String(state))}"]`) ??
+      cards.querySelector(`[data-twins~="${CSS.escape(String(state))}"]`);
     card?.scrollIntoView({ block: "center" });
     card?.focus({ preventScroll: true });
   }
