@@ -38,7 +38,7 @@ from sapwood.constituency.audit.run import (
     Evidence,
     audit_evidence,
     judge_trees,
-    score_trees,
+    score_edits,
 )
 from sapwood.constituency.audit.signals import Posterior, Sentence, score_tree, variation_edits
 from sapwood.execute import Processes
@@ -79,7 +79,7 @@ def measure(edits: list[tuple[int, Edit]], errors: list[list[Planted]]) -> dict[
 
 def by_audit(evidence: Evidence, settings: AuditSettings) -> list[tuple[int, Edit]]:
     """Edits by the score of the audit."""
-    scored = score_trees(evidence, settings)
+    scored = score_edits(evidence, settings)
     order = np.argsort(-scored.scores, kind="stable").tolist()
     return [(int(scored.clean.sentence[r]), scored.clean.edits[r]) for r in order]
 

@@ -35,7 +35,7 @@ Examples:
   sapwood audit train.mrg --fast --trust
   sapwood audit --apply decisions.json
 """
-N_SHOWN = 20  # findings that are printed unless --top or --expect says otherwise
+N_PRINTED = 20  # findings that are printed unless --top or --expect says otherwise
 N_WORDS = 12  # of a finding that are printed
 
 
@@ -56,7 +56,7 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
         min=1,
         metavar="N",
         help="Only the first N findings.",
-        show_default=f"{N_SHOWN} on a terminal, all in files",
+        show_default=f"{N_PRINTED} on a terminal, all in files",
     ),
     expect: float = typer.Option(
         0.0,
@@ -209,7 +209,7 @@ def show_audit(
     elif trust:
         print("\n".join(trust_lines(found.trust)))
     elif out is None or top is not None:
-        for one in shown.findings[: top or N_SHOWN]:
+        for one in shown.findings[: top or N_PRINTED]:
             print("\n".join(finding_lines(one)))
     for note in found.trust.notes:
         echo(f"note: {note}")

@@ -241,7 +241,7 @@ def tree_candidates(
     )
 
 
-def score_trees(evidence: Evidence, settings: AuditSettings) -> Scored:
+def score_edits(evidence: Evidence, settings: AuditSettings) -> Scored:
     """Score all candidates by combiners that were learnt from planted errors elsewhere."""
     copied, part = _copied_trees(evidence, settings)
     nodes = sum(evidence.n_nodes_of(k) for k in copied)
@@ -274,7 +274,7 @@ def audit_evidence(
     evidence: Evidence, located: LocatedTrees, settings: AuditSettings, documents: str
 ) -> Audit:
     """The findings of trees whose sentences have been judged."""
-    scored = score_trees(evidence, settings)
+    scored = score_edits(evidence, settings)
     precision, recall, n_planted = measure(scored)
     words = [tree.words for tree in evidence.trees]
     repeated, different = count_differences(words, evidence.spans)

@@ -14,7 +14,7 @@ from sapwood.dependency.audit.edits import Edit, relation_edit, tag_edit
 from sapwood.dependency.audit.located import Annotation, LocatedSentence
 from sapwood.dependency.audit.posteriors import Judgement
 
-FLOOR = 1e-3  # least posterior, in logs
+_FLOOR = 1e-3  # least posterior, in logs
 REACH = 3  # words around an edit that are looked at
 LONGEST = 8  # words of a pair that is compared with other places
 
@@ -174,7 +174,7 @@ def signals_of(
         distance = abs(annotation.heads[k] - k - 1) if annotation.heads[k] else 0
         rows.append(
             [
-                _log_odds(old), _log_odds(new), _log_odds(max(old, FLOOR)) - _log_odds(new),
+                _log_odds(old), _log_odds(new), _log_odds(max(old, _FLOOR)) - _log_odds(new),
                 min(heads[w] for w in moved), relations[k] if edit.is_tag else tags[k],
                 heads[k] if edit.is_tag or edit.kind != "head" else 0.0,
                 -sum(p * log(p) for p in of_word.values() if p > 0),
@@ -257,11 +257,11 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _log(p: float) -> float:
-    return log(max(p, FLOOR))
+    return log(max(p, _FLOOR))
 
 
 def _log_odds(p: float) -> float:
-    p = min(max(p, FLOOR), 1 - FLOOR)
+    p = min(max(p, _FLOOR), 1 - _FLOOR)
     return log(p / (1 - p))
 
 
