@@ -36,6 +36,11 @@ PLAN = (
     ("parsing.py", ("spectral.sapwood",), ("spectral.sapwood", "best.sapwood")),
     ("constraints.py", ("spectral.sapwood", "--limit", "60"), ("em.sapwood",)),
     ("surprisal.py", ("--states", "8", "--words", "500"), ()),
+    (
+        "audit.py",
+        ("--corpora", "ptb", "--rates", "0.02", "--trees", "600", "--seeds", "1"),
+        ("--corpora", "ptb,craft,icepahc,gum_open"),
+    ),
     ("spectral.py", ("--corpus", "ptb", "--states", "8,16"), ()),
     ("em.py", ("--states", "8,16"), ("--table",)),
     ("memory_table.py", ("--sizes", "1kB", "3MB", "--seconds", "20"), ()),

@@ -19,6 +19,7 @@ FAMILIES = {
 }
 ROOMS = {
     "report": "dictionaries out",
+    "audit": "errors in trees",
     "learn": "one file a learner",
     "evaluate": "held-out scores",
     "parse": "charts, decoders",
@@ -28,6 +29,7 @@ ROOMS = {
 OTHER_NAMES = {("constituency", "model"): "grammar"}
 PROGRAMS = {"cli": "the command line", "web": "the page and its JSON API"}
 SHARED = {
+    "auditing": "findings, scores",
     "networks": "layers, training",
     "execute": "threads, Dask",
     "linalg": "SVD, CCA, pivots",
@@ -78,7 +80,7 @@ def draw(package: Path) -> str:
             if at.is_dir() or at.with_suffix(".py").is_file():
                 parts.append(_cell(x, y + 40 + row * (HEIGHT + GAP), WIDTH, name, holds, "family"))
     y += 40 + len(ROOMS) * (HEIGHT + GAP) + 8
-    parts += _row(SHARED, y, WIDTH, "shared")
+    parts += _row(SHARED, y, (width - 2 * LEFT + GAP) / len(SHARED) - GAP, "shared")
     height = y + HEIGHT + LEFT
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     paper = f'<rect class="paper" width="{width}" height="{height}"/>'

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from sapwood.lm.learn.mixture import LanguageMixture as LanguageMixture
     from sapwood.lm.learn.mixture import LatentTrigram as LatentTrigram
     from sapwood.lm.learn.pivot import PivotBigram as PivotBigram
+    from sapwood.treebank_audit import audit as audit
 
 __version__ = "0.2.0"
 
@@ -128,6 +129,7 @@ _NAMES = {
     "lm.learn.latent": "EMBigram",
     "lm.learn.mixture": "LanguageMixture LatentTrigram",
     "lm.learn.pivot": "PivotBigram",
+    "treebank_audit": "audit",
 }
 _HOMES = {name: f"sapwood.{home}" for home, names in _NAMES.items() for name in names.split()}
 _HOMES |= {"errors": "", "evaluate": "", "identify": ""}

@@ -13,7 +13,7 @@ from typing import NoReturn
 import typer
 
 from sapwood import __version__
-from sapwood.cli import dependency, doctor, hankel, lm, serve, surprisal
+from sapwood.cli import audit, dependency, doctor, hankel, lm, serve, surprisal
 from sapwood.cli.console import (
     FAILED,
     INTERRUPTED,
@@ -97,6 +97,8 @@ for _name, _run, _epilog, _summary in (
      "Print how unexpected each word of a text is."),
     ("inspect", inspect.inspect_file, inspect.INSPECT_EPILOG, "Show what is in a model."),
     ("sample", use.draw_trees, use.SAMPLE_EPILOG, "Draw trees from a model."),
+    ("audit", audit.audit_files, audit.AUDIT_EPILOG,
+     "List annotations of a treebank that are probably wrong."),
     ("stats", treebanks.show_statistics, treebanks.STATS_EPILOG, "Show what is in a treebank."),
     ("split", treebanks.split_treebank, treebanks.SPLIT_EPILOG,
      "Cut a treebank into train, dev and test."),

@@ -236,6 +236,7 @@ class Reading(NamedTuple):
         None  # receives the errors of broken trees; None raises them
     )
     keep_functions: bool = False  # whether labels carry functions that a format keeps apart
+    started: list[int] | None = None  # holds the line on which the last tree in brackets starts
 
     def note(self, error: CorpusError, line: int | None = None) -> None:
         """Give an error its file and line, then append it to `skipped`, or raise it."""

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib import resources
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, Response
 from starlette.exceptions import HTTPException
@@ -24,6 +24,7 @@ from sapwood.corpora.sentences import TREEBANK as BRACKETED
 from sapwood.corpora.sentences import kind_of
 from sapwood.report import inspect_model, to_json
 from sapwood.web import schemas
+from sapwood.web.audits import Audits
 from sapwood.web.guard import BYTES, FAULT, GONE
 from sapwood.web.limits import Check, Limits, Pool, Refusal, error_body
 from sapwood.web.models import ARCS, TEXT, TREES, LoadedModel, ModelStore
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from sapwood.constituency.parse.parser import Parse
     from sapwood.corpora.tree import Tree
 
-VIEWS = ("parse", "states", "compare", "train", "identify", "text")
+VIEWS = ("parse", "states", "compare", "train", "audit", "identify", "text")
 TYPES = {
     ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
@@ -72,6 +73,7 @@ class ServerState:
         self.heavy = Pool(limits)  # a second pool, so that parses never wait for heavy requests
         self.processes = RequestProcesses(store.folder, limits)
         self.trainings = Trainings(store, limits)
+        self.audits = Audits(store, limits)
 
     def stop(self) -> None:
         """End all threads, processes and trainings, and remove the folder."""
@@ -79,6 +81,7 @@ class ServerState:
         self.heavy.stop()
         self.processes.stop()
         self.trainings.stop()
+        self.audits.stop()
         # Removed here and not where it was made: a signal may end the process right after this.
         shutil.rmtree(self.store.folder, ignore_errors=True)
 
@@ -164,6 +167,7 @@ def make_app(server: ServerState) -> FastAPI:
         _others,
         _surprisal,
         _trainings,
+        _audits,
         _pages,
     ):
         add(app, server)
@@ -586,6 +590,40 @@ def _trainings(app: FastAPI, server: ServerState) -> None:
     async def cancel() -> Response:
         """End the training that runs."""
         return ReportResponse(trainings.cancel())
+
+
+def _audits(app: FastAPI, server: ServerState) -> None:
+    audits = server.audits
+
+    @app.post(
+        "/api/audit", responses=ERRORS, status_code=202, tags=["audit"],
+        openapi_extra={"requestBody": {"content": {BYTES: {}}}},
+    )  # fmt: skip
+    async def start(
+        request: Request,
+        title: str = "",
+        is_fast: bool = True,
+        folds: Annotated[int, Query(ge=2, le=20)] = 5,
+    ) -> Response:
+        """Begin an audit of the treebank in the body, in brackets or CoNLL-U; empty: bundled."""
+        data = await request.body()
+        wish = {"is_fast": is_fast, "folds": folds}
+        return ReportResponse(await asyncio.to_thread(audits.start, title, data, wish), 202)
+
+    @app.get("/api/audit", tags=["audit"])
+    async def status() -> Response:
+        """How the audit goes, or how the last one went."""
+        return ReportResponse(audits.status())
+
+    @app.get("/api/audit/report", responses=ERRORS, tags=["audit"])
+    async def report() -> Response:
+        """The findings of the last audit, with drawings of their trees."""
+        return FileResponse(audits.report(), media_type="application/json")
+
+    @app.delete("/api/audit", responses=ERRORS, tags=["audit"])
+    async def cancel() -> Response:
+        """End the audit that runs."""
+        return ReportResponse(audits.cancel())
 
 
 # -- the page itself ------------------------------------------------------------------------------

@@ -404,11 +404,19 @@ def answer_train(**order: Any) -> dict[str, Any]:
     return train_on_page(TrainingOrder(**order), tell)
 
 
+def answer_audit(**order: Any) -> dict[str, Any]:
+    """Audit a treebank as the order says, and print events."""
+    from sapwood.web.audits import audit_upload
+
+    return audit_upload(**order)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "identify": answer_identify,
     "identify/table": answer_identify_table,
     "upload": check_upload,
     "train": answer_train,
+    "audit": answer_audit,
 }
 
 if __name__ == "__main__":

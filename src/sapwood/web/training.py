@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from threading import RLock, Thread, Timer
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sapwood.core.errors import count
-from sapwood.web.limits import Limits, Refusal
-from sapwood.web.models import TREES, LoadedModel, ModelStore
-from sapwood.web.processes import END_SECONDS, close_streams, start_process
+from sapwood.web.models import TREES, LoadedModel
+from sapwood.web.runs import BackgroundRun, BackgroundRuns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,30 +16,26 @@ if TYPE_CHECKING:
     from sapwood.corpora.tree import Tree
 
 BUNDLED, NONE, HOLD_OUT = "bundled", "none", "hold-out"
-RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
 HELD_OUT = 10  # every tenth tree is held out
-MEMORY_FACTOR = 4  # the memory limit of a training over that of a request
 
 
-class TrainingRun:
+class TrainingRun(BackgroundRun):
     """One training and its progress so far."""
 
-    def __init__(self, name: str, wish: dict[str, Any], out: Path) -> None:
-        self.name, self.out = name, out
-        self.state = RUNNING
-        self.began = monotonic()
-        self.record: dict[str, Any] = {
-            "training": name, **wish, "phases": [], "read": None, "iterations": [], "grades": [],
-            "trials": [], "report": None, "model": None, "error": None, "hint": None,
-        }  # fmt: skip
-        self.ended: float | None = None
+    noun: ClassVar[str] = "training"
+    smaller: ClassVar[str] = "train with fewer states or a smaller treebank"
 
-    def add_event(self, event: dict[str, Any]) -> None:
-        """Add an event of the training process to the record."""
-        kind = event.pop("event", None)
-        if kind == "phase":
-            self.record["phases"].append({"name": event["name"], "at": round(self.seconds, 2)})
-        elif kind == "iteration":
+    def __init__(self, name: str, wish: dict[str, Any], out: Path) -> None:
+        record = {
+            "training": name, **wish, "phases": [], "read": None, "iterations": [], "grades": [],
+            "trials": [], "model": None,
+        }  # fmt: skip
+        super().__init__(name, record)
+        self.out = out
+
+    def add_other(self, kind: str | None, event: dict[str, Any]) -> None:
+        """Add an iteration, a score on dev trees, a candidate, or what was read."""
+        if kind == "iteration":
             self.record["iterations"].append([event["n"], event["states"], event["log"]])
         elif kind == "grade":
             self.record["grades"].append([event["n"], event["f1"]])
@@ -53,35 +43,17 @@ class TrainingRun:
             self.record["trials"].append(event)
         elif kind == "read":
             self.record["read"] = event
-        elif kind == "done":
-            self.record["report"] = event["answer"]
-        elif kind == "failed":
-            self.record |= {"error": event["error"], "hint": event["hint"]}
-        elif kind == "memory":
-            hint = "train with fewer states or a smaller treebank, or serve with a larger "
-            hint += "--max-memory"
-            error = "the training needs more memory than it may take"
-            self.record |= {"error": error, "hint": hint}
 
-    @property
-    def seconds(self) -> float:
-        """Seconds since the training began, until it ended."""
-        return (self.ended or monotonic()) - self.began
-
-    def as_dict(self) -> dict[str, Any]:
-        """The answer of `/api/train`."""
-        return self.record | {"state": self.state, "seconds": round(self.seconds, 2)}
+    def discard(self) -> None:
+        """Remove the model file."""
+        self.out.unlink(missing_ok=True)
 
 
-class Trainings:
+class Trainings(BackgroundRuns[TrainingRun]):
     """Runs trainings one at a time, and keeps the record of the last one."""
 
-    def __init__(self, store: ModelStore, limits: Limits) -> None:
-        self.store, self.limits = store, limits
-        self.last: TrainingRun | None = None
-        self._process: subprocess.Popen[str] | None = None
-        self._lock = RLock()
-        self._is_stopped = False
+    noun: ClassVar[str] = "training"
+    one: ClassVar[str] = "a training"
 
     def start(self, wish: dict[str, Any]) -> dict[str, Any]:
         """Begin a training in a process of its own.
@@ -92,20 +64,10 @@ class Trainings:
             409 while another one runs; 404 for a treebank that is not here.
         """
         with self._lock:
-            if self._is_stopped:
-                raise Refusal(503, "the server is stopping")
-            if self.last is not None and self.last.state == RUNNING:
-                msg = "another training is running; there is one at a time"
-                raise Refusal(409, msg, "cancel it, or wait until it has ended")
+            self.check_free()
             name = self.store.fresh_name("trained")
             run = TrainingRun(name, wish, self.store.folder / f"{name}.sapwood")
-            self._process = start_process(
-                "train", self._order(wish, run.out), folder=self.store.folder,
-                memory=MEMORY_FACTOR * self.limits.memory, is_quiet=True,
-            )  # fmt: skip
-            self.last = run
-            Thread(target=self._listen, args=(run, self._process), daemon=True).start()
-            return run.as_dict()
+            return self.begin(run, "train", self._order(wish, run.out))
 
     def _order(self, wish: dict[str, Any], out: Path) -> dict[str, Any]:
         """The order for the process: paths are the server's own, never names from the client."""
@@ -122,36 +84,8 @@ class Trainings:
             "iterations": wish["iterations"], "seed": wish["seed"], "out": str(out),
         }  # fmt: skip
 
-    def _listen(self, run: TrainingRun, process: subprocess.Popen[str]) -> None:
-        """Read the events of the process until it ends, and record how it ended."""
-        limit = self.limits.training
-        message = f"it took longer than the {limit:g} s that a training may take"
-        clock = Timer(limit, partial(self._end, run, FAILED, message))
-        clock.daemon = True
-        clock.start()
-        assert process.stdout is not None
-        with suppress(ValueError):  # closed while it was read
-            for line in process.stdout:
-                run.add_event(json.loads(line))
-        status = process.wait()
-        clock.cancel()
-        close_streams(process)
-        with self._lock:
-            run.ended = monotonic()
-            if run.state != RUNNING:
-                run.out.unlink(missing_ok=True)
-                return
-            if run.record["report"] is None:
-                run.state = FAILED
-                run.record["error"] = (
-                    run.record["error"] or f"the process ended with status {status}"
-                )
-                run.out.unlink(missing_ok=True)
-                return
-            self._add_model(run)
-            run.state = DONE
-
-    def _add_model(self, run: TrainingRun) -> None:
+    def keep(self, run: TrainingRun) -> None:
+        """Add the model to those of the server."""
         from sapwood.core.model_files import load
 
         record = run.record
@@ -166,43 +100,6 @@ class Trainings:
             )
         )  # fmt: skip
         record["model"] = run.name
-
-    def cancel(self) -> dict[str, Any]:
-        """End the running training.
-
-        Raises
-        ------
-        Refusal
-            404 when none runs.
-        """
-        with self._lock:
-            if self.last is None or self.last.state != RUNNING:
-                raise Refusal(404, "no training is running")
-            self._end(self.last, CANCELLED, None)
-            return self.last.as_dict()
-
-    def _end(self, run: TrainingRun, state: str, error: str | None) -> None:
-        with self._lock:
-            if run.state != RUNNING or self._process is None:
-                return
-            run.state, run.ended = state, monotonic()
-            run.record["error"] = error
-            self._process.kill()
-
-    def status(self) -> dict[str, Any]:
-        """The record of the running or last training; `state` is None where there was none."""
-        return {"state": None} if self.last is None else self.last.as_dict()
-
-    def stop(self) -> None:
-        """End the running training; no other can be started."""
-        with self._lock:
-            self._is_stopped = True
-            process = self._process
-            if self.last is not None:
-                self._end(self.last, CANCELLED, "the server stopped")
-        if process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(END_SECONDS)
 
 
 def _trees_of(file: Path | None) -> Sequence[Tree]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from sapwood.cli.dependency import parse, train, trees
+from sapwood.cli.dependency import audit, parse, train, trees
 
 app = typer.Typer(
     help="Dependency trees: learn parsers, parse, convert, draw and score.",
@@ -26,6 +26,8 @@ for _name, _run, _epilog, _summary in (
      "Print log-probabilities of trees under a latent model."),
     ("convert", trees.convert_to_arcs, trees.CONVERT_ARCS_EPILOG,
      "Make arcs of phrase-structure trees; lift or lower arcs."),
+    ("audit", audit.audit_arc_files, audit.AUDIT_ARCS_EPILOG,
+     "List heads, relations and tags that are probably wrong."),
     ("draw", trees.draw_arc_trees, trees.DRAW_EPILOG, "Draw sentences as text, SVG or LaTeX."),
 ):  # fmt: skip
     app.command(_name, epilog=_epilog, short_help=_summary)(_run)

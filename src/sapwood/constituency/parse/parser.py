@@ -41,7 +41,7 @@ from sapwood.constituency.parse.posteriors import (
 )
 from sapwood.constituency.parse.prepared import derivation_log_probs, signed_log_probs
 from sapwood.constituency.parse.spans import unconstrained_tree
-from sapwood.core.arrays import FloatArray, SignedLog
+from sapwood.core.arrays import BoolArray, FloatArray, IntArray, SignedLog
 from sapwood.core.compiling import short_work
 from sapwood.core.errors import (
     SapwoodError,
@@ -80,6 +80,17 @@ class Constituent(NamedTuple):
     start: int
     end: int
     probability: float
+
+
+class PosteriorColumns(NamedTuple):
+    """Posteriors of the brackets and tags of a sentence, as columns of equal length."""
+
+    names: Sequence[str]  # of labels, by number
+    label: IntArray
+    start: IntArray
+    end: IntArray
+    is_tag: BoolArray
+    p: FloatArray
 
 
 class ScoredTree(NamedTuple):
@@ -219,6 +230,22 @@ class Parse:
             posterior[key] = min(posterior.get(key, 0.0) + part, 1.0)
         constituents = (Constituent(*key, p) for key, p in posterior.items())
         return sorted(constituents, key=lambda c: (c.start, -c.end, -c.probability, c.label))
+
+    def posterior_columns(self, least: float = 0.0) -> PosteriorColumns:
+        """Posteriors of brackets and tags as columns, without those below a least posterior.
+
+        A tag and a phrase of the same name stay apart, unlike in `marginals`; the numbers of labels
+        are indices of `names`.
+        """
+        names = self._prepared.labels
+        if self._found is None:
+            none = np.empty(0, np.int64)
+            return PosteriorColumns(names, none, none, none, np.empty(0, np.bool_), np.empty(0))
+        brackets = self._found.brackets
+        label, start, end, is_tag = split_codes(brackets.code, len(self.words))
+        p = normalise_tags(np.clip(brackets.p, 0.0, 1.0), start, is_tag)
+        kept = p >= least
+        return PosteriorColumns(names, label[kept], start[kept], end[kept], is_tag[kept], p[kept])
 
     def k_best(self, k: int) -> list[ScoredTree]:
         """The k best different trees, the parse first; fewer when the pruned forest holds fewer.

@@ -37,11 +37,11 @@ COMMENT = re.compile(r"\s*(#|%|;|//|\*x\*|$)")
 Leaf = Callable[[str, Sequence[str]], tuple[str, str] | None]
 # `(()` and `())` are words that are brackets. Each is marked by a character of the same length
 # that no text uses, so that columns stay right.
-_BRACKET_LEAF = re.compile(r"\(([()])\)")
-_MARKS = {"(": "(\ue000)", ")": "(\ue001)"}
+BRACKET_LEAF = re.compile(r"\(([()])\)")
+MARKS = {"(": "(\ue000)", ")": "(\ue001)"}
 FLORESTA = re.compile(r"(?P<function>[^\s()a-z+]+)\+(?P<form>[^\s()+]+)")
-_MEANT = {"\ue000": ("-LRB-", "-LRB-"), "\ue001": ("-RRB-", "-RRB-")}
-_CODES = frozenset({"CODE", "ID", "META", "METADATA"})
+MEANT = {"\ue000": ("-LRB-", "-LRB-"), "\ue001": ("-RRB-", "-RRB-")}
+CODES = frozenset({"CODE", "ID", "META", "METADATA"})
 _EMPTY = re.compile(r"0|\*([^*]*\*)?(-.*)?")
 
 
@@ -149,6 +149,8 @@ class _Reader:
             if stack:
                 stack[-1][1].append(node)
             else:
+                if self.reading.started is not None:
+                    self.reading.started[:] = [self.seen[0][0]]
                 yield node
                 self.seen = [(number, line)]  # the next tree may start on this line
                 self.n_characters = 0
@@ -225,7 +227,7 @@ def read_cess(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     """Stream trees with leaves `(tag word lemma)` or `(,)`, without the lemmas."""
 
     def leaf(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
-        return _MEANT.get(label) or one_word(label, parts[:1] if len(parts) == 2 else parts)
+        return MEANT.get(label) or one_word(label, parts[:1] if len(parts) == 2 else parts)
 
     return read_penn(_mark_brackets(lines), reading, leaf)
 
@@ -240,7 +242,7 @@ def read_floresta(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
         return f"{match['form']}-{match['function']}" if reading.keep_functions else match["form"]
 
     def leaf(label: str, parts: Sequence[str]) -> tuple[str, str] | None:
-        return _MEANT.get(label) or _join_words(label, parts)
+        return MEANT.get(label) or _join_words(label, parts)
 
     def node(label: str, kids: tuple[Any, ...]) -> Tree:
         return Tree._trusted(rename(label), kids)
@@ -250,17 +252,17 @@ def read_floresta(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
 
 
 def _mark_brackets(lines: Iterable[str]) -> Iterator[str]:
-    return (_BRACKET_LEAF.sub(lambda leaf: _MARKS[leaf[1]], line) for line in lines)
+    return (BRACKET_LEAF.sub(lambda leaf: MARKS[leaf[1]], line) for line in lines)
 
 
 def read_historical(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
     """Stream Penn-historical trees without wrappers, codes and comment blocks."""
 
     def leaf(node: Tree) -> Tree | None:
-        return None if node.label in _CODES or not node.label else node
+        return None if node.label in CODES or not node.label else node
 
     def phrase(label: str, kids: tuple[Tree, ...]) -> Tree | None:
-        return None if label in _CODES else Tree._trusted(label, kids)
+        return None if label in CODES else Tree._trusted(label, kids)
 
     for tree in read_penn(_without_blocks(lines), reading, _join_words):
         kept = rebuild(tree, leaf, phrase)

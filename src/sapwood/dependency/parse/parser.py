@@ -170,6 +170,21 @@ class ArcParse:
         out[self._scored.modifier - 1, self._scored.head] = self._scored.posterior
         return out
 
+    @cached_property
+    def relation_posteriors(self) -> FloatArray:
+        """Posteriors of the relation of each arc of the tree, shape [n, n_relations]."""
+        heads = np.append(np.int32(0), np.array(self.arcs.heads, np.int32))
+        found = self._parser._relation_posteriors(heads, self._rows, self._read)
+        return np.asarray(found, np.float64)
+
+    @cached_property
+    def tag_posteriors(self) -> FloatArray:
+        """Posteriors of the tags of each word, in the order of `model.tags`, from its words alone.
+
+        Given tags are not read, as if there were none. Shape [n, n_tags].
+        """
+        return self._parser._tag_posteriors(self.arcs.words, self._read)
+
     @property
     def head_posteriors(self) -> list[float]:
         """Posterior of each word's arc in the tree."""
@@ -376,6 +391,18 @@ class ArcParser:
         else:
             self._word_rows.put_tags(of_words, tags)
         return replace(given, upos=upos, xpos=xpos)
+
+    def _tag_posteriors(self, words: Sequence[str], read: ReadSentence | None) -> FloatArray:
+        """Posteriors of the tags of each word, [n, n_tags]."""
+        model, of_words = self.model, self._word_rows.of_forms(words)
+        types = model.lexicon.types(of_words[:, COLUMN["L"]])
+        forest = tag_forest(_rows_of_one(of_words), types, model.lexicon, model.tagger)
+        sizes = np.diff(model.lexicon.starts)[types]
+        posterior = tag_posteriors(forest, model.tagger.weights, sizes, len(model.tags))
+        if read is not None and model.encoder is not None:
+            posterior *= 1 - model.encoder.weight
+            posterior += model.encoder.weight * read.tags
+        return posterior
 
     def _constrained_arcs(
         self, rows: Words, read: ReadSentence | None, asked: ArcConstraints

@@ -8,6 +8,7 @@ const TITLES = {
   states: "States",
   compare: "Compare",
   train: "Train",
+  audit: "Audit",
   identify: "Identify",
   text: "Language model",
 };

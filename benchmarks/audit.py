@@ -1,0 +1,201 @@
+"""Errors planted in treebanks, and how many of them an audit finds, beside three baselines.
+
+For each corpus, rate and seed, the first trees of the train part get planted errors, and the whole
+audit runs on them: its models, too, are learnt from trees with errors. Labels and tags are confused
+as by an audit of the clean trees. Rows:
+
+audit       parts by their score
+variation   places that most others with the same words annotate otherwise, alone
+trees       whole trees, the least probable by word first, under a plain grammar of other documents;
+            the precision is that of trees with some error
+parser      disagreement with one parser (spectral 16) alone, by the odds of its suggestion
+
+`first 100` is the fraction of planted errors among the first 100 parts (or trees); real errors
+count as wrong. `recall` is the fraction of all planted errors among twice as many parts (or in
+trees that together hold so many brackets and tags). `expected` is the precision that the audit
+itself expects of its first 100, `eps` its estimate of the error rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import machine  # first: it pins BLAS to one thread
+import numpy as np
+
+import sapwood as sw
+from sapwood.auditing.findings import Audit
+from sapwood.constituency.audit.located import LocatedTrees, locate
+from sapwood.constituency.audit.parts import Edit, edits_between
+from sapwood.constituency.audit.planting import Planted, plant_in_tree
+from sapwood.constituency.audit.run import (
+    AuditSettings,
+    Evidence,
+    audit_evidence,
+    judge_trees,
+    score_edits,
+)
+from sapwood.constituency.audit.signals import Posterior, Sentence, score_tree, variation_edits
+from sapwood.execute import Processes
+
+ONE = (sw.Candidate("spectral", 16),)
+KINDS = ("label", "tag", "boundary", "missing", "extra")
+N_FIRST = 100
+
+
+def planted_trees(
+    located: LocatedTrees, evidence: Evidence, rate: float, seed: int
+) -> tuple[LocatedTrees, list[list[Planted]]]:
+    """Trees with planted errors, and the errors of each."""
+    trees, errors = [], []
+    for k, tree in enumerate(located.trees):
+        rng = np.random.default_rng([7919, seed, k])
+        annotation, planted = plant_in_tree(tree.annotation, evidence.confusions, rate, rng)
+        trees.append(replace(tree, annotation=annotation))
+        errors.append(planted)
+    return replace(located, trees=trees), errors
+
+
+def measure(edits: list[tuple[int, Edit]], errors: list[list[Planted]]) -> dict[str, float]:
+    """Precision of the first edits, and recall among twice as many as there are errors."""
+    total = Counter(error.kind for some in errors for error in some)
+    n = sum(total.values())
+    first = [any(e.is_hit(edit) for e in errors[k]) for k, edit in edits[:N_FIRST]]
+    found: Counter[str] = Counter()
+    seen: set[tuple[int, int]] = set()
+    for k, edit in edits[: 2 * n]:
+        for place, error in enumerate(errors[k]):
+            if (k, place) not in seen and error.is_hit(edit):
+                seen.add((k, place))
+                found[error.kind] += 1
+    recall = {f"recall {kind}": found[kind] / max(1, total[kind]) for kind in KINDS}
+    return {"first 100": float(np.mean(first)), "recall": sum(found.values()) / n, **recall}
+
+
+def by_audit(evidence: Evidence, settings: AuditSettings) -> list[tuple[int, Edit]]:
+    """Edits by the score of the audit."""
+    scored = score_edits(evidence, settings)
+    order = np.argsort(-scored.scores, kind="stable").tolist()
+    return [(int(scored.clean.sentence[r]), scored.clean.edits[r]) for r in order]
+
+
+def by_variation(evidence: Evidence) -> list[tuple[int, Edit]]:
+    """Places annotated otherwise than most others with the same words, the clearest first."""
+    found = []
+    for k, tree in enumerate(evidence.trees):
+        one = Sentence(k, tree.words, tree.annotation, int(evidence.folds[k]))
+        for edit in variation_edits(one, [], evidence.nuclei):
+            others = evidence.nuclei.counts(k, *edit.span)
+            most = max(others.values())
+            found.append((-most / (others.total() + 1), -others.total(), k, edit))
+    return [(k, edit) for _, _, k, edit in sorted(found, key=lambda row: row[:3])]
+
+
+def by_parser(evidence: Evidence) -> list[tuple[int, Edit]]:
+    """Differences from the best tree of one parser, the largest odds first."""
+    found = []
+    for k, tree in enumerate(evidence.trees):
+        posterior = Posterior(evidence.judgements[k], evidence.labels.names)
+        for edit in edits_between(tree.annotation, posterior.best or tree.annotation):
+            odds = (posterior.suggested(edit) + 1e-3) / (posterior.annotated(edit) + 1e-3)
+            found.append((-odds, k, edit))
+    return [(k, edit) for _, k, edit in sorted(found, key=lambda row: row[:2])]
+
+
+def by_tree(evidence: Evidence, errors: list[list[Planted]]) -> dict[str, float]:
+    """The numbers of `measure` for whole trees, the least probable first."""
+    value = []
+    for k, tree in enumerate(evidence.trees):
+        fold = int(evidence.folds[k])
+        log_prob = score_tree(tree.annotation, evidence.counts, fold).total
+        for tag, word in zip(tree.annotation.tags, tree.words, strict=True):
+            log_prob += evidence.counts.log_word(word, tag, fold)
+        value.append(log_prob / len(tree.words))
+    total = Counter(error.kind for some in errors for error in some)
+    n, left, found = sum(total.values()), 2 * sum(total.values()), Counter[str]()
+    order = np.argsort(value, kind="stable").tolist()
+    for k in order:
+        annotation = evidence.trees[k].annotation
+        left -= len(annotation.tags) + len(annotation.brackets)
+        if left < 0:
+            break
+        found.update(error.kind for error in errors[k])
+    recall = {f"recall {kind}": found[kind] / max(1, total[kind]) for kind in KINDS}
+    first = float(np.mean([bool(errors[k]) for k in order[:N_FIRST]]))
+    return {"first 100": first, "recall": sum(found.values()) / n, **recall}
+
+
+def one_run(
+    located: LocatedTrees, clean: Evidence, rate: float, seed: int, options: argparse.Namespace
+) -> dict[str, dict[str, float]]:
+    """Numbers of all rows for one corpus, rate and seed."""
+    bad, errors = planted_trees(located, clean, rate, seed)
+    settings = AuditSettings(folds=options.folds, fast=not options.full, seed=seed)
+    engine = Processes(options.jobs)
+    with machine.Clock() as clock:
+        evidence, documents = judge_trees(bad, settings, engine)
+    found = {"audit": measure(by_audit(evidence, settings), errors)}
+    audit: Audit = audit_evidence(evidence, bad, settings, documents)
+    first = [one.expected_precision for one in audit.findings[:N_FIRST]]
+    found["audit"] |= {
+        "expected": first[-1], "eps": audit.trust.error_rate, "cpu": clock.cpu,
+        "own first 100": audit.trust.precision_at_100 or 0.0,
+        "own recall": audit.trust.recall["all"],
+    }  # fmt: skip
+    found["variation"] = measure(by_variation(evidence), errors)
+    found["trees"] = by_tree(evidence, errors)
+    one = replace(settings, fast=True, plan=ONE)
+    alone, _ = judge_trees(bad, one, engine)
+    found["parser"] = measure(by_parser(alone), errors)
+    return found
+
+
+def interval(values: list[float]) -> str:
+    """A mean, and with several seeds half of its 95 % interval."""
+    if len(values) < 2:
+        return f"{values[0]:.3f}"
+    half = {2: 12.7, 3: 4.30, 4: 3.18, 5: 2.78}.get(len(values), 2.0)
+    spread = half * np.std(values, ddof=1) / len(values) ** 0.5
+    return f"{np.mean(values):.3f} ± {spread:.3f}"
+
+
+def main() -> None:
+    """Print a table for each corpus and rate."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--corpora", default="ptb,craft")
+    parser.add_argument("--rates", default="0.01,0.02,0.05")
+    parser.add_argument("--trees", type=int, default=3000, help="first trees of each corpus")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--full", action="store_true", help="networks too, not only grammars")
+    parser.add_argument("--json", type=Path, help="write all numbers there")
+    options = parser.parse_args()
+    machine.print_facts("audit of planted errors", options.jobs)
+    every: dict[str, Any] = {}
+    for corpus in options.corpora.split(","):
+        located = locate(machine.gold_trees(corpus, "train", options.trees))
+        settings = AuditSettings(folds=2, fast=True, plan=ONE)
+        clean, _ = judge_trees(located, settings, Processes(options.jobs))
+        for rate in map(float, options.rates.split(",")):
+            runs = [one_run(located, clean, rate, s, options) for s in range(options.seeds)]
+            print(f"\n{corpus}, {len(located.trees):,} trees, {rate:.0%} planted")
+            names = list(runs[0]["audit"])
+            rows = [
+                (row, *(interval([run[row][n] for run in runs]) if n in runs[0][row] else ""
+                        for n in names))
+                for row in runs[0]
+            ]  # fmt: skip
+            machine.print_table(["", *names], rows)
+            every[f"{corpus} {rate}"] = runs
+    if options.json:
+        options.json.write_text(json.dumps(every, indent=1))
+
+
+if __name__ == "__main__":
+    main()

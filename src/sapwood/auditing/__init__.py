@@ -1,0 +1,1 @@
+"""What audits of all kinds of trees need: folds, findings, evidence that is combined, nuclei."""

@@ -1,0 +1,311 @@
+"""Decisions on the findings of an audit, and corrected copies of the files that they are about.
+
+A decisions file is what the report saves:
+
+    {"sapwood": "audit decisions 1", "files": {NAME: SHA-256}, "decisions": [
+        {"id", "file", "line", "tree", "decision": "accept" | "reject" | "skip",
+         "annotated_tree", "suggested_tree"}, ...]}
+
+Only what an accepted finding changes is replaced in a file. All other characters, line ends, the
+encoding and the compression stay as they were; a file that is not the audited one is refused.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sapwood.core.errors import CorpusError, ModelFormatError, SapwoodError, count, describe
+from sapwood.core.outputs import check_output, write_bytes
+
+FORMAT = "audit decisions 1"
+ACCEPT, REJECT, SKIP = "accept", "reject", "skip"
+_PACK: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
+    ".gz": (gzip.decompress, lambda data: gzip.compress(data, mtime=0)),
+    ".xz": (lzma.decompress, lzma.compress),
+    ".bz2": (bz2.decompress, bz2.compress),
+}
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # as text files are read: all three ends
+_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "id": str, "file": str, "line": int, "tree": int, "decision": str, "annotated_tree": str,
+    "suggested_tree": str,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A decision on a finding, with its place and both trees; see `Finding`."""
+
+    id: str
+    file: str
+    line: int
+    tree: int
+    decision: str
+    annotated_tree: str
+    suggested_tree: str
+
+
+class Replacement(NamedTuple):
+    """A text that replaces some characters of a file."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Corrected(NamedTuple):
+    """A file whose findings were applied: its name, the file written, how many were accepted."""
+
+    file: str
+    out: str
+    corrections: int
+
+
+# The replacements that make one tree of a text the suggested one.
+Correct = Callable[[str, Decision], Sequence[Replacement]]
+
+
+def read_decisions(path: str | Path) -> tuple[dict[str, str], list[Decision]]:
+    """The SHA-256 of each audited file, and the decisions, of a decisions file.
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is none, or a decision lacks a field.
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        hint = "name the file that the report saved"
+        raise CorpusError(f"cannot read: {error.strerror}", file=str(path), hint=hint) from error
+    except ValueError as error:
+        raise _not_decisions(path, "it is not JSON") from error
+    if not isinstance(data, dict) or data.get("sapwood") != FORMAT:
+        found = data.get("sapwood") if isinstance(data, dict) else data
+        raise _not_decisions(path, f'"sapwood" is {describe(found)}, expected {FORMAT!r}')
+    files, rows = data.get("files"), data.get("decisions")
+    if not isinstance(files, dict) or not isinstance(rows, list):
+        raise _not_decisions(path, '"files" or "decisions" is missing')
+    return {str(k): str(v) for k, v in files.items()}, [
+        _decision(path, number, row) for number, row in enumerate(rows, 1)
+    ]
+
+
+def _decision(path: str | Path, number: int, row: object) -> Decision:
+    if not isinstance(row, dict):
+        raise _not_decisions(path, f"decision {number} is {describe(row)}, expected an object")
+    for name, kind in _FIELDS.items():
+        if not isinstance(row.get(name), kind) or isinstance(row.get(name), bool):
+            raise _not_decisions(path, f'decision {number}: "{name}" is {describe(row.get(name))}')
+    if row["decision"] not in {ACCEPT, REJECT, SKIP}:
+        raise _not_decisions(path, f"decision {number} is {describe(row['decision'])}")
+    return Decision(**{name: row[name] for name in _FIELDS})
+
+
+def _not_decisions(path: str | Path, why: str) -> ModelFormatError:
+    msg = f"{path}: no decisions of an audit: {why}"
+    return ModelFormatError(msg, hint="name the file that `Save decisions` of the report wrote")
+
+
+def apply_decisions(
+    files: Mapping[str, str],
+    decisions: Iterable[Decision],
+    correct: Correct,
+    *,
+    out: str | Path | None = None,
+    encoding: str = "utf-8",
+    force: bool = False,
+) -> list[Corrected]:
+    """Write the files with all accepted findings applied; every other byte stays as it was.
+
+    Parameters
+    ----------
+    files, decisions
+        What `read_decisions` returns.
+    correct
+        Gives the replacements of one decision in the text of its file.
+    out
+        The file to write, or where several are corrected, a folder for files of the same names;
+        None replaces the files themselves.
+    encoding
+        The encoding of the files.
+    force
+        Whether files at `out` may be replaced that Sapwood did not write.
+
+    Raises
+    ------
+    SapwoodError
+        Where a file has changed since the audit, two corrections overlap, or a tree is not where it
+        was; nothing is written then.
+    """
+    accepted: dict[str, list[Decision]] = {}
+    for one in decisions:
+        if one.decision == ACCEPT:
+            accepted.setdefault(one.file, []).append(one)
+    targets = _targets(list(accepted), out, force=force)
+    made: dict[str, bytes] = {}
+    for name, some in accepted.items():
+        data = audited_bytes(name, files.get(name))
+        text = decode_exactly(name, data, encoding)
+        found = [replacement for one in some for replacement in correct(text, one)]
+        made[name] = encode_exactly(name, replace_in(text, found), encoding)
+    for name, data in made.items():
+        write_bytes(targets[name], data, force=force or out is None)
+    return [Corrected(name, str(targets[name]), len(accepted[name])) for name in made]
+
+
+def _targets(names: Sequence[str], out: str | Path | None, *, force: bool) -> dict[str, Path]:
+    """The file to write for each input."""
+    paths = {name: Path(name).expanduser() for name in names}
+    if out is None:
+        return paths
+    folder = Path(out)
+    if len(names) == 1 and not folder.is_dir():
+        targets = {names[0]: folder}
+    else:
+        if names and not folder.is_dir():
+            msg = f"{folder}: expected a folder, for {count(len(names), 'corrected file')}"
+            raise SapwoodError(msg, hint=f"make it first: mkdir -p {folder}")
+        targets = {name: folder / path.name for name, path in paths.items()}
+    if len(set(targets.values())) < len(targets):
+        msg = "two corrected files would have the same name"
+        raise SapwoodError(msg, hint="correct them in their folders, without an output")
+    for target in targets.values():
+        check_output(target, inputs=paths.values(), force=force)
+    return targets
+
+
+def audited_bytes(name: str, digest: str | None) -> bytes:
+    """The bytes of an audited file; refused where its SHA-256 is another than at the audit."""
+    try:
+        data = Path(name).expanduser().read_bytes()
+    except OSError as error:
+        hint = "run it in the folder in which the audit ran"
+        raise CorpusError(f"cannot read: {error.strerror}", file=name, hint=hint) from error
+    if digest is None:
+        raise SapwoodError(f"{name}: not among the audited files", hint="run the audit again")
+    if sha256(data).hexdigest() != digest:
+        msg = f"{name}: has changed since it was audited"
+        raise SapwoodError(msg, hint="run the audit again, or restore the file")
+    return data
+
+
+def decode_exactly(name: str, data: bytes, encoding: str) -> str:
+    """The text of a file, unpacked by its ending; a byte-order mark is its first character.
+
+    A text that would not become the same bytes again is refused.
+    """
+    unpack = _PACK.get(Path(name).suffix.lower())
+    data = unpack[0](data) if unpack else data
+    try:
+        text = data.decode(encoding)
+        is_same = text.encode(encoding) == data
+    except (UnicodeError, LookupError) as error:
+        msg = f"not {encoding} text ({error})"
+        raise CorpusError(msg, file=name, hint="give the encoding of the audit") from error
+    if not is_same:
+        msg = f"{name}: its {encoding} text cannot be written back byte for byte"
+        raise SapwoodError(msg, hint="name the exact encoding, such as utf-16-le, with --encoding")
+    return text
+
+
+def encode_exactly(name: str, text: str, encoding: str) -> bytes:
+    """The bytes of a file with this text, packed by its ending."""
+    try:
+        data = text.encode(encoding)
+    except UnicodeError as error:
+        raise CorpusError(f"cannot be written as {encoding} ({error})", file=name) from error
+    pack = _PACK.get(Path(name).suffix.lower())
+    return pack[1](data) if pack else data
+
+
+def replace_in(text: str, replacements: Iterable[Replacement]) -> str:
+    """A text with some parts replaced, which must not overlap.
+
+    Insertions at the same place stand in the order given.
+
+    Examples
+    --------
+    >>> replace_in("abcd", [Replacement(3, 4, ""), Replacement(1, 1, "x"), Replacement(1, 1, "y")])
+    'axybc'
+    """
+    parts, at = [], 0
+    # an insertion goes before a deletion that starts at the same place
+    for start, end, new in sorted(replacements, key=lambda one: (one.start, one.end)):
+        if start < at:
+            msg = "two corrections change the same characters"
+            raise SapwoodError(msg, hint="accept one of them, and run the audit again")
+        parts += [text[at:start], new]
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+def line_starts(text: str) -> list[int]:
+    r"""Where each line of a text starts; `\n`, `\r\n` and `\r` end lines, as readers take them.
+
+    Examples
+    --------
+    >>> line_starts("a\r\nb\rc\n")
+    [0, 3, 5]
+    """
+    return [match.start() for match in _LINE.finditer(text)]
+
+
+def patch_of(text: str, replacements: Sequence[Replacement]) -> dict[str, Any] | None:
+    r"""The lines that replacements change: the number of the first, the old and the new lines.
+
+    Lines of text that a patch can hold end in `\n`; None where others are among them.
+
+    Examples
+    --------
+    >>> patch_of("(A b)\n(C d)\n", [Replacement(7, 8, "X")])
+    {'line': 2, 'old': ['(C d)\n'], 'new': ['(X d)\n']}
+    """
+    if not replacements:
+        return None
+    start = min(one.start for one in replacements)
+    end = max(max(one.end, one.start + 1) for one in replacements)
+    first = text.rfind("\n", 0, start) + 1
+    last = text.find("\n", end - 1) + 1 or len(text)
+    moved = [Replacement(one.start - first, one.end - first, one.text) for one in replacements]
+    old, new = text[first:last], replace_in(text[first:last], moved)
+    if re.search(r"\r(?!\n)", old):
+        return None
+    return {
+        "line": text.count("\n", 0, first) + 1,
+        "old": re.findall(r"[^\n]*\n|[^\n]+", old), "new": re.findall(r"[^\n]*\n|[^\n]+", new),
+    }  # fmt: skip
+
+
+def with_patches(
+    findings: Iterable[dict[str, Any]], correct: Correct, *, encoding: str = "utf-8"
+) -> list[dict[str, Any]]:
+    """Findings as plain data, each with a `patch` where its lines can be corrected."""
+    rows, texts = list(findings), dict[str, str | None]()
+    for row in rows:
+        name = row["file"]
+        if name not in texts:
+            texts[name] = None
+            if Path(name).suffix.lower() in _PACK:  # a patch is of plain text
+                continue
+            try:
+                texts[name] = decode_exactly(name, Path(name).expanduser().read_bytes(), encoding)
+            except (OSError, SapwoodError):  # stdin, or a file that cannot be corrected
+                continue
+        text = texts[name]
+        if text is None or not row.get("annotated_tree") or not row.get("suggested_tree"):
+            continue
+        one = Decision(decision=ACCEPT, **{k: row[k] for k in _FIELDS if k != "decision"})
+        try:
+            row["patch"] = patch_of(text, correct(text, one))
+        except SapwoodError:
+            continue
+    return rows

@@ -1,0 +1,1 @@
+"""Audit of a treebank of constituents: which of its annotations are probably wrong."""

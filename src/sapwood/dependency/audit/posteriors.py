@@ -1,0 +1,87 @@
+"""Posteriors of heads, relations and tags by models that have not learnt from the sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from sapwood.core.arrays import FloatArray, IntArray
+from sapwood.dependency.audit.located import Annotation, LocatedSentence
+from sapwood.dependency.data.bank import ArcBank
+from sapwood.dependency.learn.crf import ArcCRF, ArcEnsemble
+from sapwood.dependency.parse.parser import ArcParse, ArcParser
+from sapwood.execute import Engine
+from sapwood.progress import step
+
+Name = TypeVar("Name", int, str)
+LEAST = 0.005  # posterior that is kept
+
+
+class Judgement(NamedTuple):
+    """What models expect of a sentence: posteriors for each word, and the best tree.
+
+    Attributes
+    ----------
+    heads, relations, tags
+        For each word, posteriors by head (0 is the root), by relation to the head in the best tree,
+        and by universal tag.
+    best
+        The tree with the most expected right arcs, and the most probable tags.
+    """
+
+    heads: tuple[dict[int, float], ...]
+    relations: tuple[dict[str, float], ...]
+    tags: tuple[dict[str, float], ...]
+    best: Annotation
+
+
+def judge_fold(
+    sentences: Sequence[LocatedSentence],
+    inside: IntArray,
+    learner: ArcCRF | ArcEnsemble,
+    engine: Engine,
+) -> Iterator[Judgement]:
+    """Learn from all sentences outside a fold, and judge those inside it."""
+    held = set(inside.tolist())
+    bank = ArcBank.of(one.arcs() for k, one in enumerate(sentences) if k not in held)
+    parser = ArcParser(learner.fit(bank).model_)
+    words = (list(sentences[k].words) for k in inside.tolist())
+    yield from judge_sentences(parser, words, len(inside), engine)
+
+
+def judge_sentences(
+    parser: ArcParser, sentences: Iterable[list[str]], total: int, engine: Engine
+) -> Iterator[Judgement]:
+    """Judgements of some sentences, in order."""
+    with step("judging", total=total, unit="sentence") as advance:
+        for n, judgement in enumerate(engine.stream(judge, sentences, parser), 1):
+            yield judgement
+            advance(n)
+
+
+def judge(words: list[str], parser: ArcParser) -> Judgement:
+    """The judgement of one sentence."""
+    parse = parser.parse(words)
+    upos = sorted({tag for tag, _ in parser.model.tags})
+    of_upos = np.array([[tag == name for name in upos] for tag, _ in parser.model.tags], float)
+    tags = parse.tag_posteriors @ of_upos
+    best = tuple(upos[k] for k in tags.argmax(axis=1).tolist())
+    return _judgement(parse, tags, upos, best)
+
+
+def _judgement(
+    parse: ArcParse, tags: FloatArray, upos: Sequence[str], best: tuple[str, ...]
+) -> Judgement:
+    relations = parse._parser.model.relations
+    return Judgement(
+        tuple(_likely(row, range(len(row))) for row in parse.posteriors),
+        tuple(_likely(row, relations) for row in parse.relation_posteriors),
+        tuple(_likely(row, upos) for row in tags),
+        Annotation(best, parse.arcs.heads, parse.arcs.relations),
+    )
+
+
+def _likely(row: FloatArray, names: Sequence[Name]) -> dict[Name, float]:
+    return {names[k]: float(row[k]) for k in np.flatnonzero(row >= LEAST).tolist()}

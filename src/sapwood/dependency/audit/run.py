@@ -1,0 +1,329 @@
+"""The audit of a dependency treebank: cross-fitted posteriors, edits, planted errors, findings.
+
+It follows the audit of constituents (`sapwood.constituency.audit`); heads, relations and tags take
+the place of brackets.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sapwood.auditing.combine import estimate_error_rate, expected_precision
+from sapwood.auditing.findings import (
+    N_FIRST,
+    Audit,
+    Elsewhere,
+    Finding,
+    Part,
+    Trust,
+    finding_id,
+)
+from sapwood.auditing.folds import assign_folds, document_starts
+from sapwood.auditing.nuclei import Nuclei, count_differences
+from sapwood.auditing.scoring import Candidates, Scored, measure, score_candidates
+from sapwood.core.arrays import FloatArray, IntArray
+from sapwood.core.errors import CorpusError
+from sapwood.dependency.audit.edits import KINDS, Edit, apply_edits, edits_between
+from sapwood.dependency.audit.located import Annotation, LocatedSentence, LocatedSentences
+from sapwood.dependency.audit.planting import Confusions, Planted, plant
+from sapwood.dependency.audit.posteriors import Judgement, judge_fold
+from sapwood.dependency.audit.signals import (
+    ArcCounts,
+    Scene,
+    label_frequency,
+    posteriors_of,
+    signals_of,
+    span_elsewhere,
+    spans_of,
+    variation_edits,
+)
+from sapwood.dependency.learn.crf import ArcCRF, ArcEnsemble
+from sapwood.execute import Engine, Threads
+from sapwood.progress import step
+
+MOST_ELSEWHERE = 10  # other places that a finding lists
+
+
+@dataclass(frozen=True)
+class ArcAuditSettings:
+    """Settings of an audit of dependency trees.
+
+    Attributes
+    ----------
+    folds
+        Parts of the treebank; each is judged by models learnt from the others.
+    fast
+        Whether the models are parsers by features of single arcs, in minutes; otherwise the parsers
+        of `sapwood depend train`, a network among them.
+    budget
+        CPU seconds for all folds together; None trains all. Without meaning for a fast audit.
+    seed
+        Seed of the models and of the planted errors.
+    error_rate
+        Assumed fraction of wrong arcs and tags; None to estimate it from repeated passages.
+    planted_rate
+        Fraction of arcs and tags that are made wrong in each copy of the trees.
+    planted_least
+        Fewest errors to plant: small treebanks are copied more often.
+    most_copies
+        Most copies with planted errors.
+    least_sentences
+        Fewest sentences that are judged.
+    shown
+        Least expected precision, relative to that of the best part, of further parts of a finding.
+    """
+
+    folds: int = 5
+    fast: bool = False
+    budget: float | None = None
+    seed: int = 0
+    error_rate: float | None = None
+    planted_rate: float = 0.02
+    planted_least: int = 3000
+    most_copies: int = 20
+    least_sentences: int = 10
+    shown: float = 0.5
+
+
+@dataclass
+class ArcEvidence:
+    """Everything that is known of the sentences, whatever their annotation."""
+
+    sentences: list[LocatedSentence]
+    documents: IntArray  # of each sentence
+    folds: IntArray  # of each sentence
+    judgements: list[Judgement]
+    counts: ArcCounts = field(init=False)
+    nuclei: Nuclei = field(init=False)
+    confusions: Confusions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.counts = ArcCounts(self.sentences, self.folds.tolist())
+        self.spans = [spans_of(one.annotation) for one in self.sentences]
+        self.nuclei = Nuclei([one.words for one in self.sentences], self.spans)
+        self.confusions = Confusions()
+        for one, judgement in zip(self.sentences, self.judgements, strict=True):
+            self.confusions.add(one.annotation, judgement)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of arcs and tags."""
+        return 2 * sum(len(one.words) for one in self.sentences)
+
+    def scene(self, k: int, annotation: Annotation | None = None) -> Scene:
+        """A sentence with its own annotation, or with another."""
+        one = self.sentences[k]
+        annotation = annotation or one.annotation
+        return Scene(k, one.words, annotation, int(self.folds[k]), self.judgements[k])
+
+
+def audit_arcs(
+    located: LocatedSentences,
+    settings: ArcAuditSettings | None = None,
+    engine: Engine | None = None,
+) -> Audit:
+    """Audit dependency trees: the findings, best first, and what planted errors show of them."""
+    settings, engine = settings or ArcAuditSettings(), engine or Threads(1)
+    evidence, documents = judge_all(located, settings, engine)
+    return rank(evidence, located, settings, documents)
+
+
+def judge_all(
+    located: LocatedSentences, settings: ArcAuditSettings, engine: Engine
+) -> tuple[ArcEvidence, str]:
+    """Posteriors of all sentences by models of other folds, and what documents are."""
+    sentences = located.sentences
+    if len(sentences) < settings.least_sentences:
+        least = settings.least_sentences
+        msg = f"an audit needs at least {least} sentences, but there are {len(sentences)}"
+        raise CorpusError(msg, hint="models that judge a sentence are learnt from the others")
+    marks = [located.document_starts, located.file_starts]
+    starts, what = document_starts(marks, len(sentences), settings.folds)
+    fold_of = assign_folds(starts, [len(one.words) for one in sentences], settings.folds)
+    document = np.searchsorted(starts, np.arange(len(sentences)), side="right") - 1
+    folds = fold_of[document]
+    judgements: dict[int, Judgement] = {}
+    with step("folds", total=settings.folds, unit="fold") as advance:
+        for k in range(settings.folds):
+            inside = np.flatnonzero(folds == k)
+            found = judge_fold(sentences, inside, _learner(settings, engine), engine)
+            judgements.update(zip(inside.tolist(), found, strict=True))
+            advance(k + 1)
+    ordered = [judgements[k] for k in range(len(sentences))]
+    return ArcEvidence(sentences, document, folds, ordered), what
+
+
+def _learner(settings: ArcAuditSettings, engine: Engine) -> ArcCRF | ArcEnsemble:
+    jobs = engine.jobs_here
+    if settings.fast:
+        return ArcCRF(order=1, seed=settings.seed, n_jobs=jobs)
+    budget = None if settings.budget is None else settings.budget / settings.folds
+    return ArcEnsemble(budget=budget, seed=settings.seed, n_jobs=jobs)
+
+
+def candidates(
+    evidence: ArcEvidence, settings: ArcAuditSettings, copy: int | None = None
+) -> Candidates:
+    """Edits of all sentences with their signals: of the trees, or of a copy with planted errors."""
+    sentence, edits, x, y = list[int](), list[Edit](), list[list[float]](), list[float]()
+    confusions = list[tuple[str, str, str]]()
+    rows, kinds = list[int](), list[str]()
+    for k, one in enumerate(evidence.sentences):
+        judgement = evidence.judgements[k]
+        annotation, planted = one.annotation, list[Planted]()
+        if copy is not None:
+            rng = np.random.default_rng([settings.seed, copy, k])
+            annotation, planted = plant(
+                annotation, judgement, evidence.confusions, settings.planted_rate, rng
+            )
+        found = edits_between(one.words, annotation, judgement)
+        found += variation_edits(k, annotation, found, evidence.nuclei)
+        hits = [[error.is_hit(edit) for edit in found] for error in planted]
+        kinds += [error.kind for error in planted]
+        rows += [len(edits) + hit.index(True) if True in hit else -1 for hit in hits]
+        y += [float(any(hit[e] for hit in hits)) for e in range(len(found))]
+        x += signals_of(evidence.scene(k, annotation), found, evidence.counts, evidence.nuclei)
+        confusions += [_confusion(annotation, edit) for edit in found]
+        sentence += [k] * len(found)
+        edits += found
+    return Candidates(
+        np.array(sentence, np.int64), edits, confusions,
+        np.array(x, float).reshape(len(edits), -1), np.array(y), rows, kinds,
+    )  # fmt: skip
+
+
+def _confusion(annotation: Annotation, edit: Edit) -> tuple[str, str, str]:
+    """What an edit replaces by what: tags, or relations."""
+    if edit.tag is not None:
+        return "tag", edit.old, edit.tag
+    kind = "head" if edit.kind == "head" else "relation"
+    return kind, annotation.relations[edit.words[0] - 1], edit.relations[0]
+
+
+def rank(
+    evidence: ArcEvidence, located: LocatedSentences, settings: ArcAuditSettings, documents: str
+) -> Audit:
+    """The findings of sentences that have been judged."""
+    annotations = [one.annotation for one in evidence.sentences]
+    per_copy = max(1.0, settings.planted_rate * evidence.n_nodes)
+    n = int(np.clip(np.ceil(settings.planted_least / per_copy), 1, settings.most_copies))
+    scored = score_candidates(
+        lambda copy: candidates(evidence, settings, copy), n, evidence.documents,
+        label_frequency(annotations), KINDS,
+    )  # fmt: skip
+    precision, recall, n_planted = measure(scored)
+    words = [one.words for one in evidence.sentences]
+    repeated, different = count_differences(words, evidence.spans)
+    rate = settings.error_rate
+    if rate is None:
+        rate = estimate_error_rate(repeated, different)
+    expected = expected_precision(
+        scored.scores, scored.planted_scores(), n_planted, evidence.n_nodes, rate
+    )
+    trust = Trust(
+        trees=len(words), words=sum(map(len, words)), documents=int(evidence.documents[-1]) + 1,
+        folds=settings.folds, planted=n_planted, planted_rate=settings.planted_rate,
+        precision_at_100=precision, recall=recall, error_rate=rate,
+        repeated=repeated if settings.error_rate is None else None,
+        models=("first",) if settings.fast else ("best",),
+        notes=tuple(_notes(evidence, documents, repeated, precision)),
+    )  # fmt: skip
+    found = _findings(evidence, scored, expected, settings)
+    found += _unreadable(located, len(found))
+    return Audit(tuple(found), trust, located.files)
+
+
+def _notes(
+    evidence: ArcEvidence, documents: str, repeated: int, precision: float | None
+) -> list[str]:
+    notes = []
+    if documents != "documents":
+        notes.append(
+            f"No documents are marked, so that folds are made of {documents}: neighbours on both "
+            "sides of a border may be alike, and the models look a little better than they are."
+        )
+    if not any(evidence.nuclei.repeated):
+        notes.append(
+            "No words are repeated in the same context, so that nothing can be compared with other "
+            "places."
+        )
+    if repeated < N_FIRST:
+        notes.append(
+            f"Only {repeated:,} arcs and tags stand in passages that occur twice, so that the "
+            "error rate is mostly the assumed 1 %."
+        )
+    if precision is None:
+        notes.append(
+            f"Fewer than {N_FIRST} errors could be planted in a copy of these trees, so that the "
+            "precision among the first 100 is not known."
+        )
+    return notes
+
+
+def _findings(
+    evidence: ArcEvidence, scored: Scored, expected: FloatArray, settings: ArcAuditSettings
+) -> list[Finding]:
+    """One finding a sentence, by the best of its parts."""
+    rows: dict[int, list[int]] = defaultdict(list)
+    for row in np.argsort(-scored.scores, kind="stable").tolist():
+        rows[int(scored.clean.sentence[row])].append(row)
+    findings = list[Finding]()
+    for k, mine in rows.items():
+        kept = [r for r in mine if expected[r] >= settings.shown * expected[mine[0]]]
+        findings.append(_finding(len(findings) + 1, k, kept, evidence, scored, expected))
+    return findings
+
+
+def _finding(
+    rank: int,
+    k: int,
+    rows: list[int],
+    evidence: ArcEvidence,
+    scored: Scored,
+    expected: FloatArray,
+) -> Finding:
+    one, edits = evidence.sentences[k], [scored.clean.edits[row] for row in rows]
+    scene = evidence.scene(k)
+    parts = []
+    for row, edit in zip(rows, edits, strict=True):
+        (start, end), (old, new) = edit.span, posteriors_of(scene, edit)
+        numbers = old, new, float(expected[row]), float(scored.scores[row])
+        parts.append(Part(start, end, edit.kind, edit.old, edit.new, *numbers))
+    suggested = apply_edits(one.annotation, edits)
+    trees = str(one.arcs()), str(one.arcs(suggested))
+    first = parts[0]
+    return Finding(
+        rank, one.file, one.line, one.number, first.start, first.end, first.kind, first.annotated,
+        first.suggested, first.p_annotated, first.p_suggested, first.expected_precision,
+        finding_id(one.file, one.number, one.words, *trees), one.words, *trees, tuple(parts),
+        _elsewhere(k, edits[0], evidence),
+    )  # fmt: skip
+
+
+def _elsewhere(k: int, edit: Edit, evidence: ArcEvidence) -> tuple[Elsewhere, ...]:
+    """Other places with the same words, those that are annotated otherwise first."""
+    span = span_elsewhere(evidence.sentences[k].annotation, edit)
+    if span is None:
+        return ()
+    here = evidence.spans[k].get(span, "NIL")
+    others = evidence.nuclei.others(k, *span)
+    others.sort(key=lambda other: (other[2] == here, other[0], other[1]))
+    return tuple(
+        Elsewhere(one.file, one.line, one.number, annotation)
+        for number, _, annotation in others[:MOST_ELSEWHERE]
+        for one in [evidence.sentences[number]]
+    )
+
+
+def _unreadable(located: LocatedSentences, n: int) -> list[Finding]:
+    return [
+        Finding(
+            n + place, error.file or "", error.line or 0, 0, 0, 0, "unreadable", None, None, 0.0,
+            0.0, 1.0, finding_id(error.file or "", error.line or 0, [], str(error), ""),
+            annotated_tree="", suggested_tree=error.message,
+        )
+        for place, error in enumerate(located.skipped, 1)
+    ]  # fmt: skip

@@ -1,0 +1,274 @@
+"""Signals of errors in dependency trees: what models, counts and repeated words say of an edit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import log
+from typing import NamedTuple
+
+import numpy as np
+
+from sapwood.auditing.nuclei import NIL, Nuclei, Span
+from sapwood.dependency.audit.edits import Edit, relation_edit, tag_edit
+from sapwood.dependency.audit.located import Annotation, LocatedSentence
+from sapwood.dependency.audit.posteriors import Judgement
+
+_FLOOR = 1e-3  # least posterior, in logs
+REACH = 3  # words around an edit that are looked at
+LONGEST = 8  # words of a pair that is compared with other places
+
+
+class ArcCounts:
+    """How often arcs and tags are annotated, in all folds but one.
+
+    Parameters
+    ----------
+    sentences, folds
+        The sentences, and the fold of each.
+    """
+
+    def __init__(self, sentences: Sequence[LocatedSentence], folds: Sequence[int]) -> None:
+        self.everywhere: Counter[tuple[str, ...]] = Counter()
+        self.of_fold: dict[int, Counter[tuple[str, ...]]] = {}
+        for one, fold in zip(sentences, folds, strict=True):
+            here = self.of_fold.setdefault(fold, Counter())
+            keys = [
+                key for k in range(len(one.words)) for key in arc_keys(one.words, one.annotation, k)
+            ]
+            here.update(keys)
+            self.everywhere.update(keys)
+
+    def outside(self, key: tuple[str, ...], fold: int) -> int:
+        """How often something is annotated outside a fold."""
+        return self.everywhere[key] - self.of_fold[fold][key]
+
+    def log_ratio(self, key: tuple[str, ...], without: tuple[str, ...], fold: int) -> float:
+        """Logarithm of the frequency of something among all with the same context."""
+        return log((self.outside(key, fold) + 0.1) / (self.outside(without, fold) + 1.0))
+
+
+def arc_keys(words: Sequence[str], annotation: Annotation, k: int) -> list[tuple[str, ...]]:
+    """What is counted of a word: its tag, its relation by tags, and its relation by words."""
+    word = words[k]
+    below, above, side, relation, head = _arc(words, annotation, k)
+    return [
+        ("word", word), ("word tag", word, annotation.upos[k]),
+        ("tags", below, above, side), ("tags relation", below, above, side, relation),
+        ("below", below), ("below above", below, above, side),
+        ("words", word, head), ("words relation", word, head, relation),
+    ]  # fmt: skip
+
+
+def _arc(words: Sequence[str], annotation: Annotation, k: int) -> tuple[str, str, str, str, str]:
+    """Tags of a word and its head, the side of the head, the relation, and the head's word."""
+    head = annotation.heads[k]
+    above = annotation.upos[head - 1] if head else "ROOT"
+    form = words[head - 1] if head else "ROOT"
+    return annotation.upos[k], above, "<" if head > k else ">", annotation.relations[k], form
+
+
+def spans_of(annotation: Annotation) -> dict[Span, str]:
+    """Annotations as nuclei take them: tags of words, and relations over pairs of words.
+
+    The pair of a word and its head is the span between them; `>` is a head on the left.
+    """
+    spans: dict[Span, str] = {(k, k + 1): tag for k, tag in enumerate(annotation.upos)}
+    for k, (head, relation) in enumerate(
+        zip(annotation.heads, annotation.relations, strict=True), 1
+    ):
+        if head and abs(head - k) < LONGEST:
+            low, high = min(head, k), max(head, k)
+            spans[low - 1, high] = f"{relation} {'>' if head < k else '<'}"
+    return spans
+
+
+def pair_of(word: int, head: int) -> Span | None:
+    """The span of a word and its head; None where they are too far apart, or at the root."""
+    if not head or abs(head - word) >= LONGEST:
+        return None
+    return min(word, head) - 1, max(word, head)
+
+
+def variation_edits(
+    number: int, annotated: Annotation, edits: Sequence[Edit], nuclei: Nuclei
+) -> list[Edit]:
+    """Tags and relations that most other places with the same words annotate otherwise, as edits.
+
+    Only of words that no other edit is about.
+    """
+    taken_tags = {edit.words[0] for edit in edits if edit.is_tag}
+    taken = {word for edit in edits if not edit.is_tag for word in edit.words}
+    found = []
+    repeated = {place.span for place in nuclei.repeated[number]}
+    for k, head in enumerate(annotated.heads, 1):
+        if k not in taken_tags and (k - 1, k) in repeated:
+            most = _majority(nuclei.counts(number, k - 1, k), annotated.upos[k - 1])
+            if most is not None and most != NIL:
+                found.append(tag_edit("variation", k, annotated, most))
+        span = pair_of(k, head)
+        if k in taken or span is None or span not in repeated:
+            continue
+        side = ">" if head < k else "<"
+        most = _majority(nuclei.counts(number, *span), f"{annotated.relations[k - 1]} {side}")
+        if most is not None and most.endswith(f" {side}"):
+            found.append(relation_edit("variation", k, annotated, most.split(" ")[0]))
+    return found
+
+
+def _majority(others: Counter[str], here: str) -> str | None:
+    """The annotation of most other places, if it is not the one here."""
+    if not others:
+        return None
+    most, n = max(others.items(), key=lambda item: (item[1], item[0]))
+    return most if most != here and n > others[here] else None
+
+
+class Scene(NamedTuple):
+    """A sentence with an annotation, and all that is known of its words."""
+
+    number: int
+    words: Sequence[str]
+    annotation: Annotation
+    fold: int
+    judgement: Judgement
+
+
+def posteriors_of(scene: Scene, edit: Edit) -> tuple[float, float]:
+    """Posterior of what is annotated of the first word of an edit, and of what is suggested."""
+    k, judgement = edit.words[0] - 1, scene.judgement
+    if edit.tag is not None:
+        tags = judgement.tags[k]
+        return tags.get(scene.annotation.upos[k], 0.0), tags.get(edit.tag, 0.0)
+    if edit.kind == "head":
+        heads = judgement.heads[k]
+        return heads.get(scene.annotation.heads[k], 0.0), heads.get(edit.heads[0], 0.0)
+    relations = judgement.relations[k]
+    found = relations.get(scene.annotation.relations[k], 0.0), relations.get(edit.relations[0], 0.0)
+    return found
+
+
+def signals_of(
+    scene: Scene, edits: Sequence[Edit], counts: ArcCounts, nuclei: Nuclei
+) -> list[list[float]]:
+    """The signals of each edit of a sentence."""
+    annotation, judgement = scene.annotation, scene.judgement
+    heads = [_log(judgement.heads[k].get(head, 0.0)) for k, head in enumerate(annotation.heads)]
+    tags = [_log(judgement.tags[k].get(tag, 0.0)) for k, tag in enumerate(annotation.upos)]
+    relations = [
+        _log(judgement.relations[k].get(annotation.relations[k], 0.0))
+        if annotation.heads[k] == judgement.best.heads[k]
+        else 0.0
+        for k in range(len(heads))
+    ]
+    n_crossing = _crossing(annotation.heads)
+    rows = []
+    for edit in edits:
+        k = edit.words[0] - 1
+        old, new = posteriors_of(scene, edit)
+        moved = {word - 1 for word in edit.words}
+        rest = [value for w, value in enumerate(heads) if w not in moved]
+        near = [w for w in range(max(0, k - REACH), min(len(heads), k + REACH + 1)) if w != k]
+        of_word = judgement.tags[k] if edit.is_tag else judgement.heads[k]
+        same, other = _elsewhere(scene, edit, nuclei)
+        distance = abs(annotation.heads[k] - k - 1) if annotation.heads[k] else 0
+        rows.append(
+            [
+                _log_odds(old), _log_odds(new), _log_odds(max(old, _FLOOR)) - _log_odds(new),
+                min(heads[w] for w in moved), relations[k] if edit.is_tag else tags[k],
+                heads[k] if edit.is_tag or edit.kind != "head" else 0.0,
+                -sum(p * log(p) for p in of_word.values() if p > 0),
+                _mean(rest), _mean([tags[w] for w in near]), _mean([heads[w] for w in near]),
+                _mean([relations[w] for w in near]),
+                *_frequencies(scene, edit, counts),
+                log(1 + same), log(1 + other),
+                log((other + 0.5) / (same + 0.5)) if same + other else 0.0,
+                log(1 + distance), log(len(heads)), log(len(edit.words)), log(len(edits)),
+                float(n_crossing[k] > 0),
+            ]
+        )  # fmt: skip
+    return rows
+
+
+def _frequencies(scene: Scene, edit: Edit, counts: ArcCounts) -> list[float]:
+    """Log-frequencies of what is annotated and what is suggested, outside the fold."""
+    k, fold, words = edit.words[0] - 1, scene.fold, scene.words
+    known = log(1 + counts.outside(("word", words[k]), fold))
+    changed = _changed(scene.annotation, edit, k)
+    values = []
+    for annotation in (scene.annotation, changed):
+        below, above, side, relation, head = _arc(words, annotation, k)
+        key = ("word tag", words[k], below)
+        values += [
+            counts.log_ratio(key, ("word", words[k]), fold),
+            counts.log_ratio(
+                ("tags relation", below, above, side, relation), ("tags", below, above, side), fold
+            ),
+            counts.log_ratio(("below above", below, above, side), ("below", below), fold),
+            counts.log_ratio(
+                ("words relation", words[k], head, relation), ("words", words[k], head), fold
+            ),
+        ]
+    return [known, *values, *(b - a for a, b in zip(values[:4], values[4:], strict=True))]
+
+
+def _changed(annotation: Annotation, edit: Edit, k: int) -> Annotation:
+    """The annotation with the first word of an edit changed; it need not be a tree."""
+    upos = list(annotation.upos)
+    heads, relations = list(annotation.heads), list(annotation.relations)
+    if edit.tag is not None:
+        upos[k] = edit.tag
+    else:
+        heads[k], relations[k] = edit.heads[0], edit.relations[0]
+    return Annotation(tuple(upos), tuple(heads), tuple(relations))
+
+
+def _elsewhere(scene: Scene, edit: Edit, nuclei: Nuclei) -> tuple[int, int]:
+    """Number of other places with the same words that are annotated alike, and otherwise."""
+    found, here = elsewhere_of(scene.number, scene.annotation, edit, nuclei)
+    same = found[here]
+    return same, found.total() - same
+
+
+def elsewhere_of(
+    number: int, annotation: Annotation, edit: Edit, nuclei: Nuclei
+) -> tuple[Counter[str], str]:
+    """Annotations of the words of an edit at other places, and the one here."""
+    span = span_elsewhere(annotation, edit)
+    if span is None:
+        return Counter(), NIL
+    return nuclei.counts(number, *span), spans_of(annotation).get(span, NIL)
+
+
+def span_elsewhere(annotation: Annotation, edit: Edit) -> Span | None:
+    """The span by which other places of an edit are looked up."""
+    word = edit.words[0]
+    return edit.span if edit.is_tag else pair_of(word, annotation.heads[word - 1])
+
+
+def _crossing(heads: Sequence[int]) -> list[int]:
+    """For each word the number of arcs that its own crosses."""
+    arcs = [(min(k, head), max(k, head)) for k, head in enumerate(heads, 1)]
+    return [sum(a < c < b < d or c < a < d < b for c, d in arcs) if a else 0 for a, b in arcs]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if len(values) else 0.0
+
+
+def _log(p: float) -> float:
+    return log(max(p, _FLOOR))
+
+
+def _log_odds(p: float) -> float:
+    p = min(max(p, _FLOOR), 1 - _FLOOR)
+    return log(p / (1 - p))
+
+
+def label_frequency(annotations: Sequence[Annotation]) -> Mapping[str, int]:
+    """How often each tag and relation is annotated."""
+    found: Counter[str] = Counter()
+    for annotation in annotations:
+        found.update(annotation.upos)
+        found.update(annotation.relations)
+    return found

@@ -1,0 +1,162 @@
+"""Long work of the page: one run at a time, each in a process of its own, with a record."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from contextlib import suppress
+from functools import partial
+from threading import RLock, Thread, Timer
+from time import monotonic
+from typing import Any, ClassVar, Generic, TypeVar
+
+from sapwood.web.limits import Limits, Refusal
+from sapwood.web.models import ModelStore
+from sapwood.web.processes import END_SECONDS, close_streams, start_process
+
+RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
+MEMORY_FACTOR = 4  # the memory limit of a run over that of a request
+
+
+class BackgroundRun:
+    """One run and its progress so far; the record has `report`, `error` and `hint` at least."""
+
+    noun: ClassVar[str] = "run"
+    smaller: ClassVar[str] = "take a smaller treebank"  # what needs less memory
+
+    def __init__(self, name: str, record: dict[str, Any]) -> None:
+        self.name = name
+        self.state = RUNNING
+        self.began = monotonic()
+        self.record = record | {"report": None, "error": None, "hint": None}
+        self.ended: float | None = None
+
+    def add_event(self, event: dict[str, Any]) -> None:
+        """Add an event of the process to the record."""
+        kind = event.pop("event", None)
+        if kind == "phase":
+            self.record["phases"].append({"name": event["name"], "at": round(self.seconds, 2)})
+        elif kind == "done":
+            self.record["report"] = event["answer"]
+        elif kind == "failed":
+            self.record |= {"error": event["error"], "hint": event["hint"]}
+        elif kind == "memory":
+            hint = f"{self.smaller}, or serve with a larger --max-memory"
+            error = f"the {self.noun} needs more memory than it may take"
+            self.record |= {"error": error, "hint": hint}
+        else:
+            self.add_other(kind, event)
+
+    def add_other(self, kind: str | None, event: dict[str, Any]) -> None:
+        """Add an event that only some runs have."""
+
+    def discard(self) -> None:
+        """Remove the files of a run without a result."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the run began, until it ended."""
+        return (self.ended or monotonic()) - self.began
+
+    def as_dict(self) -> dict[str, Any]:
+        """The answer about its status."""
+        return self.record | {"state": self.state, "seconds": round(self.seconds, 2)}
+
+
+Run = TypeVar("Run", bound=BackgroundRun)
+
+
+class BackgroundRuns(Generic[Run]):
+    """Starts runs one at a time, and keeps the record of the last one."""
+
+    noun: ClassVar[str] = "run"
+    one: ClassVar[str] = "a run"
+
+    def __init__(self, store: ModelStore, limits: Limits) -> None:
+        self.store, self.limits = store, limits
+        self.last: Run | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self._lock = RLock()
+        self._is_stopped = False
+
+    def check_free(self) -> None:
+        """Refuse a new run with 503 when the server stops, with 409 while another one runs."""
+        if self._is_stopped:
+            raise Refusal(503, "the server is stopping")
+        if self.last is not None and self.last.state == RUNNING:
+            msg = f"another {self.noun} is running; there is one at a time"
+            raise Refusal(409, msg, "cancel it, or wait until it has ended")
+
+    def begin(self, run: Run, function: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Begin a run in a process that calls a function of `FUNCTIONS`; returns its record."""
+        with self._lock:
+            self._process = start_process(
+                function, arguments, folder=self.store.folder,
+                memory=MEMORY_FACTOR * self.limits.memory, is_quiet=True,
+            )  # fmt: skip
+            self.last = run
+            Thread(target=self._listen, args=(run, self._process), daemon=True).start()
+            return run.as_dict()
+
+    def _listen(self, run: Run, process: subprocess.Popen[str]) -> None:
+        """Read the events of the process until it ends, and record how it ended."""
+        limit = self.limits.training
+        message = f"it took longer than the {limit:g} s that {self.one} may take"
+        clock = Timer(limit, partial(self._end, run, FAILED, message))
+        clock.daemon = True
+        clock.start()
+        assert process.stdout is not None
+        with suppress(ValueError):  # closed while it was read
+            for line in process.stdout:
+                run.add_event(json.loads(line))
+        status = process.wait()
+        clock.cancel()
+        close_streams(process)
+        with self._lock:
+            run.ended = monotonic()
+            if run.state != RUNNING:
+                run.discard()
+                return
+            if run.record["report"] is None:
+                run.state = FAILED
+                run.record["error"] = (
+                    run.record["error"] or f"the process ended with status {status}"
+                )
+                run.discard()
+                return
+            self.keep(run)
+            run.state = DONE
+
+    def keep(self, run: Run) -> None:
+        """Keep the result of a run."""
+
+    def cancel(self) -> dict[str, Any]:
+        """End the run that is under way; refused with 404 when there is none."""
+        with self._lock:
+            if self.last is None or self.last.state != RUNNING:
+                raise Refusal(404, f"no {self.noun} is running")
+            self._end(self.last, CANCELLED, None)
+            return self.last.as_dict()
+
+    def _end(self, run: Run, state: str, error: str | None) -> None:
+        with self._lock:
+            if run.state != RUNNING or self._process is None:
+                return
+            run.state, run.ended = state, monotonic()
+            run.record["error"] = error
+            self._process.kill()
+
+    def status(self) -> dict[str, Any]:
+        """The record of the run under way or the last one; `state` is None without any."""
+        return {"state": None} if self.last is None else self.last.as_dict()
+
+    def stop(self) -> None:
+        """End the run that is under way; no other can be started."""
+        with self._lock:
+            self._is_stopped = True
+            process = self._process
+            if self.last is not None:
+                self._end(self.last, CANCELLED, "the server stopped")
+        if process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(END_SECONDS)

@@ -1,0 +1,186 @@
+"""Decisions files, and files that are corrected by them byte for byte."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sapwood.auditing.decisions import (
+    ACCEPT,
+    FORMAT,
+    Decision,
+    Replacement,
+    apply_decisions,
+    patch_of,
+    read_decisions,
+    replace_in,
+    with_patches,
+)
+from sapwood.core.errors import CorpusError, ModelFormatError, SapwoodError
+
+
+def upper(text: str, decision: Decision) -> list[Replacement]:
+    """Replaces the annotated text on the line of the decision, a stand-in for trees."""
+    at = text.index(decision.annotated_tree)
+    return [Replacement(at, at + len(decision.annotated_tree), decision.suggested_tree)]
+
+
+def decision(file: Path | str, old: str, new: str, made: str = ACCEPT) -> Decision:
+    return Decision("f", str(file), 1, 1, made, old, new)
+
+
+def digests(*files: Path) -> dict[str, str]:
+    return {str(file): sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding"),
+    [
+        (b"a\r\nold\rb\n\n", "utf-8"),
+        ("\ufeffold é".encode(), "utf-8"),
+        ("é old".encode("latin-1"), "latin-1"),
+        ("é old".encode("utf-16"), "utf-16"),
+    ],
+)
+def test_all_other_bytes_stay(tmp_path: Path, data: bytes, encoding: str) -> None:
+    file = tmp_path / "a.mrg"
+    file.write_bytes(data)
+    file.chmod(0o640)
+    done = apply_decisions(digests(file), [decision(file, "old", "né")], upper, encoding=encoding)
+    new = "né".encode("utf-16-le" if encoding == "utf-16" else encoding)
+    old = "old".encode("utf-16-le" if encoding == "utf-16" else encoding)
+    assert file.read_bytes() == data.replace(old, new)
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert [(one.file, one.corrections) for one in done] == [(str(file), 1)]
+
+
+def test_compression_stays(tmp_path: Path) -> None:
+    for name, pack, unpack in (
+        ("a.mrg.gz", gzip.compress, gzip.decompress), ("a.mrg.xz", lzma.compress, lzma.decompress)
+    ):  # fmt: skip
+        file = tmp_path / name
+        file.write_bytes(pack(b"one old two\n"))
+        apply_decisions(digests(file), [decision(file, "old", "new")], upper)
+        assert unpack(file.read_bytes()) == b"one new two\n"
+
+
+def test_a_changed_file_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    files = [tmp_path / "a.mrg", tmp_path / "b.mrg"]
+    for file in files:
+        file.write_text("old")
+    known = digests(*files)
+    files[1].write_text("old ")
+    wishes = [decision(file, "old", "new") for file in files]
+    with pytest.raises(SapwoodError, match="changed since it was audited"):
+        apply_decisions(known, wishes, upper)
+    assert [file.read_text() for file in files] == ["old", "old "]
+    with pytest.raises(SapwoodError, match="not among the audited files"):
+        apply_decisions({}, wishes[:1], upper)
+
+
+def test_bytes_that_would_change_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.mrg"
+    file.write_bytes("\ufeffold".encode("utf-16-be"))
+    with pytest.raises(SapwoodError, match="byte for byte"):
+        apply_decisions(digests(file), [decision(file, "old", "new")], upper, encoding="utf-16")
+    with pytest.raises(CorpusError, match="not ascii text"):
+        apply_decisions(digests(file), [decision(file, "old", "new")], upper, encoding="ascii")
+
+
+def test_only_accepted_findings_count(tmp_path: Path) -> None:
+    file = tmp_path / "a.mrg"
+    file.write_text("old")
+    rest = [decision(file, "old", "new", made) for made in ("reject", "skip")]
+    assert apply_decisions(digests(file), rest, upper) == []
+    assert file.read_text() == "old"
+
+
+def test_outputs(tmp_path: Path) -> None:
+    files = [tmp_path / "a.mrg", tmp_path / "b.mrg"]
+    for file in files:
+        file.write_text("old")
+    wishes, known = [decision(file, "old", "new") for file in files], digests(*files)
+    with pytest.raises(SapwoodError, match="expected a folder"):
+        apply_decisions(known, wishes, upper, out=tmp_path / "none")
+    with pytest.raises(SapwoodError, match="is also an input"):
+        apply_decisions(known, wishes, upper, out=tmp_path)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    apply_decisions(known, wishes, upper, out=folder)
+    assert [(folder / file.name).read_text() for file in files] == ["new", "new"]
+    apply_decisions(known, wishes[:1], upper, out=tmp_path / "one.mrg")
+    assert (tmp_path / "one.mrg").read_text() == "new"
+    assert [file.read_text() for file in files] == ["old", "old"]
+
+
+def test_decisions_file(tmp_path: Path) -> None:
+    row: dict[str, Any] = {
+        "id": "f", "file": "a.mrg", "line": 3, "tree": 1, "decision": "accept",
+        "annotated_tree": "(A a)", "suggested_tree": "(B a)",
+    }  # fmt: skip
+    path = tmp_path / "decisions.json"
+
+    def read(**change: Any) -> Any:
+        data = {"sapwood": FORMAT, "files": {"a.mrg": "00"}, "decisions": [row]}
+        path.write_text(json.dumps(data | change))
+        return read_decisions(path)
+
+    assert read() == ({"a.mrg": "00"}, [Decision(**row)])
+    for change, message in (
+        ({"sapwood": "audit decisions 2"}, "expected 'audit decisions 1'"),
+        ({"files": None}, "is missing"),
+        ({"decisions": [3]}, "decision 1 is an int"),
+        ({"decisions": [row | {"line": True}]}, '"line" is a bool'),
+        ({"decisions": [row | {"decision": "yes"}]}, "'yes'"),
+    ):
+        with pytest.raises(ModelFormatError, match=message):
+            read(**change)
+    path.write_text("(S")
+    with pytest.raises(ModelFormatError, match="not JSON"):
+        read_decisions(path)
+    with pytest.raises(CorpusError, match="cannot read"):
+        read_decisions(tmp_path / "none.json")
+
+
+LINES = st.lists(st.sampled_from(["a\n", "bb\r\n", "\n", "ccc\n"]), min_size=1, max_size=6)
+
+
+@given(LINES, st.data())
+def test_a_patch_makes_the_corrected_text(lines: list[str], data: st.DataObject) -> None:
+    text = "".join(lines) + data.draw(st.sampled_from(["", "end"]))
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), min_size=2, max_size=4)))
+    some = [Replacement(a, b, data.draw(st.sampled_from(["", "x", "y\n"])))
+            for a, b in zip(cuts[::2], cuts[1::2], strict=False)]  # fmt: skip
+    patch = patch_of(text, some)
+    assert patch is not None
+    whole = text.splitlines(keepends=True)
+    first = patch["line"] - 1
+    assert whole[first : first + len(patch["old"])] == patch["old"]
+    made = [*whole[:first], *patch["new"], *whole[first + len(patch["old"]) :]]
+    assert "".join(made) == replace_in(text, some)
+
+
+def test_overlapping_corrections_are_refused() -> None:
+    with pytest.raises(SapwoodError, match="same characters"):
+        replace_in("abcd", [Replacement(0, 2, "x"), Replacement(1, 3, "y")])
+
+
+def test_findings_get_patches_where_their_lines_are_known(tmp_path: Path) -> None:
+    file, packed = tmp_path / "a.mrg", tmp_path / "b.mrg.gz"
+    file.write_text("x\nold\n")
+    packed.write_bytes(gzip.compress(b"old\n"))
+    rows = [
+        {"id": "1", "file": str(name), "line": 2, "tree": 1, "annotated_tree": old,
+         "suggested_tree": "new"}
+        for name, old in ((file, "old"), (packed, "old"), ("<stdin>", "old"), (file, ""))
+    ]  # fmt: skip
+    found = [row.get("patch") for row in with_patches(rows, upper)]
+    assert found == [{"line": 2, "old": ["old\n"], "new": ["new\n"]}, None, None, None]

@@ -1,0 +1,76 @@
+"""What the audits write: reports, and corrected files."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from tests.arc_toys import bank as arc_bank
+
+import sapwood as sw
+
+
+def decisions(folder: Path, file: Path, line: int, old: str, new: str) -> Path:
+    """A decisions file that accepts one finding."""
+    one = {"id": "f", "file": str(file), "line": line, "tree": 1, "decision": "accept",
+           "annotated_tree": old, "suggested_tree": new}  # fmt: skip
+    data = {
+        "sapwood": "audit decisions 1",
+        "files": {str(file): sha256(file.read_bytes()).hexdigest()},
+        "decisions": [one],
+    }
+    path = folder / "decisions.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_brackets_are_corrected_in_place_or_elsewhere(cli, tmp_path: Path) -> None:
+    file = tmp_path / "a.mrg"
+    file.write_bytes(b"# x\r\n( (S (NP-SBJ (NN dogs))\r\n   (VP (VB bark))) )\r\n")
+    old = "(TOP (S (NP (NN dogs)) (VP (VB bark))))"
+    path = decisions(tmp_path, file, 2, old, old.replace("NN", "NNS"))
+    out = tmp_path / "b.mrg"
+    result = cli("audit", "--apply", path, "-o", out)
+    assert result.status == 0, result.err
+    expected = file.read_bytes().replace(b"NN", b"NNS")
+    assert out.read_bytes() == expected != file.read_bytes()
+    assert f"{file}: 1 tree corrected into {out}" in result.err
+    cli("audit", "--apply", path)
+    assert file.read_bytes() == expected
+    again = cli("audit", "--apply", path)
+    assert (again.status, "has changed since it was audited" in again.err) == (1, True)
+
+
+def test_arcs_are_corrected(cli, tmp_path: Path) -> None:
+    file = tmp_path / "a.conllu"
+    arcs = sw.Arcs(["dogs", "bark"], [2, 0], ["obj", "root"], ["NOUN", "VERB"])
+    file.write_text(f"# text = dogs bark\n{arcs}\n\n")
+    new = sw.Arcs(["dogs", "bark"], [2, 0], ["nsubj", "root"], ["NOUN", "VERB"])
+    path = decisions(tmp_path, file, 2, str(arcs), str(new))
+    assert cli("depend", "audit", "--apply", path).status == 0
+    assert file.read_text() == f"# text = dogs bark\n{new}\n\n"
+
+
+@pytest.mark.parametrize("command", [["audit"], ["depend", "audit"]])
+def test_an_audit_needs_files(cli, command: list[str]) -> None:
+    result = cli(*command)
+    assert result.status == 2
+    assert "name at least one file" in result.err
+
+
+def test_arcs_are_audited(cli, tmp_path: Path) -> None:
+    file, out = tmp_path / "a.conllu", tmp_path / "report.html"
+    sw.write_arcs(list(arc_bank(40, seed=5)), file)
+    how = ["--fast", "--folds", "2", "--jobs", "1"]
+    result = cli("depend", "audit", file, *how, "--json")
+    assert result.status == 0, result.err
+    found = json.loads(result.out)
+    assert found["trust"]["trees"] == 40
+    for rank, one in enumerate(found["findings"], 1):
+        assert one["rank"] == rank
+        assert {"file", "line", "tree", "start", "end", "kind", "annotated", "suggested",
+                "p_annotated", "p_suggested", "expected_precision"} <= set(one)  # fmt: skip
+    assert cli("depend", "audit", file, *how, "-o", out).status == 0
+    assert "Content-Security-Policy" in out.read_text()
