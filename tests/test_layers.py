@@ -12,18 +12,17 @@ SOURCE = Path(__file__).parents[1] / "src" / "sapwood"
 
 # shared room: the shared rooms it may import, besides itself
 SHARED: dict[str, frozenset[str]] = {
-    "progress": frozenset(),
-    "core": frozenset({"progress"}),
-    "corpora": frozenset({"core", "progress"}),
-    "linalg": frozenset({"core", "progress"}),
-    "execute": frozenset({"core", "progress"}),
-    "networks": frozenset({"core", "corpora", "execute", "progress"}),
+    "core": frozenset(),
+    "corpora": frozenset({"core"}),
+    "linalg": frozenset({"core"}),
+    "execute": frozenset({"core"}),
+    "networks": frozenset({"core", "corpora", "execute"}),
 }
 FAMILIES = ("constituency", "dependency", "hankel", "lm", "identify")
 # Inside a family, from the data up. Kernels know nothing of ours and are open to all of a family.
 ROOMS = ("data", "grammar", "model", "parse", "evaluate", "learn", "report")
 # Modules that gather public names of several families, and the two programs.
-GATHERING = ("errors", "evaluate", "incremental", "report")
+GATHERING = ("errors", "evaluate", "incremental", "progress", "report")
 PROGRAMS = ("cli", "web", "__main__")
 STARTS = {("__main__", "cli"), ("cli", "web")}  # who starts whom
 # Imports that point up, inside functions only, with the reason.

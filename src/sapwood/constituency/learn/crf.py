@@ -32,8 +32,8 @@ from sapwood.core.learner import (
     parameter,
     whole,
 )
+from sapwood.core.progress import counted, step, tell
 from sapwood.core.training_loops import WeightTable, run_adagrad
-from sapwood.progress import counted, step, tell
 
 if TYPE_CHECKING:
     from sapwood.constituency.parse.kernels.forest import Forest

@@ -34,10 +34,10 @@ from sapwood.core.learner import (
     parameter,
     whole,
 )
+from sapwood.core.progress import tell
 from sapwood.networks.network import EncoderSizes, Real
 from sapwood.networks.scores import SpanSizes, fenceposts, init_spans, span_scores, spans_backward
 from sapwood.networks.training import NetworkPlan, NetworkTrainer, PartGradient
-from sapwood.progress import tell
 
 FAMILIAR_CHAIN = 2  # unary chains seen at least this often are labels of their own
 WORD_DROPOUT, UNKNOWN = 0.2, 1.0  # of words; more than arcs take: measured on held trees
