@@ -63,7 +63,7 @@ class SpanEncoder(OnPlainGrammar):
     passes: int | None = parameter(
         None,
         maybe(whole(1)),
-        "Over the training trees. None chooses: about 1.6 million words, in 8 to 30 passes.",
+        "Passes over the training trees. None chooses: about 1.6 million words, in 8 to 30 passes.",
     )
     width: int = parameter(200, whole(1), "Numbers that an LSTM remembers, in each direction.")
     hidden: int = parameter(250, whole(1), "Numbers in the hidden layer that scores spans.")
