@@ -20,8 +20,8 @@ import machine
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import StoredTreebank
-from sapwood.constituency.report.training import peak_memory_mb
 from sapwood.execute import Cluster, Engine, Threads
+from sapwood.execute.engine import peak_memory_mb
 
 NOISE = 0.02
 

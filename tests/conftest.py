@@ -143,6 +143,12 @@ def learn(bank: Treebank) -> Learn:
 
 
 @pytest.fixture(scope="session")
+def family(learn: Learn) -> list[LatentGrammar]:
+    """Grammars over the same symbols: of either sign, plain, and with probabilities."""
+    return [learn(method) for method in ("spectral", "pcfg", "cluster")]
+
+
+@pytest.fixture(scope="session")
 def plain(learn: Learn) -> LatentGrammar:
     """The plain grammar of the bundled dev trees."""
     return learn("pcfg")

@@ -19,6 +19,9 @@ LIMITS = {
     "isinstance on members": 4,
     "Info classes": 1,
 }
+# Files and lines at most: whoever needs more raises the limit in the same change, so that a review
+# decides whether what is new is worth its lines.
+SIZES = {"files and lines of src": (291, 69_100), "files and lines of tests": (290, 62_900)}
 # A package with two of everything that is counted but for the class Info, and more that is not.
 PACKAGE = {
     "one.py": """
@@ -85,6 +88,12 @@ def found() -> dict[str, list[str]]:
 @pytest.mark.parametrize("name", LIMITS)
 def test_the_number_stays_within_its_limit(name: str, found: dict[str, list[str]]) -> None:
     assert len(found[name]) <= LIMITS[name], "\n".join(found[name])
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_files_and_lines_stay_within_their_limits(name: str) -> None:
+    found = house.sizes(house.ROOT)[name]
+    assert all(size <= most for size, most in zip(found, SIZES[name], strict=True)), found
 
 
 @pytest.mark.parametrize("name", house.NUMBERS)

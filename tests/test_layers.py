@@ -12,19 +12,18 @@ SOURCE = Path(__file__).parents[1] / "src" / "sapwood"
 
 # shared room: the shared rooms it may import, besides itself
 SHARED: dict[str, frozenset[str]] = {
-    "progress": frozenset(),
-    "core": frozenset({"progress"}),
-    "corpora": frozenset({"core", "progress"}),
-    "linalg": frozenset({"core", "progress"}),
-    "execute": frozenset({"core", "progress"}),
-    "auditing": frozenset({"core", "corpora", "execute", "progress"}),
-    "networks": frozenset({"core", "corpora", "execute", "progress"}),
+    "core": frozenset(),
+    "corpora": frozenset({"core"}),
+    "linalg": frozenset({"core"}),
+    "execute": frozenset({"core"}),
+    "auditing": frozenset({"core", "corpora", "execute"}),
+    "networks": frozenset({"core", "corpora", "execute"}),
 }
 FAMILIES = ("constituency", "dependency", "hankel", "lm", "identify")
 # Inside a family, from the data up. Kernels know nothing of ours and are open to all of a family.
 ROOMS = ("data", "grammar", "model", "parse", "evaluate", "learn", "audit", "report")
 # Modules that gather public names of several families, and the two programs.
-GATHERING = ("errors", "evaluate", "incremental", "report", "treebank_audit")
+GATHERING = ("errors", "evaluate", "incremental", "progress", "report", "treebank_audit")
 PROGRAMS = ("cli", "web", "__main__")
 STARTS = {("__main__", "cli"), ("cli", "web")}  # who starts whom
 # Imports that point up, inside functions only, with the reason.

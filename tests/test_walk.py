@@ -71,7 +71,8 @@ def test_files_of_one_room_are_different_files() -> None:
         ("dependency/report.py", "dependency/report"),
         ("core/kernels/adagrad.py", "core"),
         ("cli/lm/train.py", "cli"),
-        ("progress.py", "progress.py"),
+        ("core/progress.py", "core"),
+        ("report.py", "report.py"),
     ],
 )
 def test_rooms_are_folders_of_families_and_shared_folders(file: str, room: str) -> None:
@@ -86,7 +87,7 @@ def test_a_page_is_cut_at_its_marks() -> None:
     assert "".join(tool.between_marks(page)) == page
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_the_architecture_page_has_the_numbers_of_the_walk() -> None:
     tool = [sys.executable, ROOT / "tools" / "walk.py", "--check"]
     done = subprocess.run(tool, capture_output=True, text=True, check=False)

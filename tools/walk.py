@@ -318,8 +318,10 @@ def record(story: str, package: Path, folder: Path) -> list[Call]:
 def record_all(stories: list[str], package: Path) -> dict[str, list[Call]]:
     """The calls of every story, in one process that has one thread for linear algebra."""
     warnings.simplefilter("ignore")  # small treebanks have few pivots; nobody reads a report here
+    from sapwood.cli import console
     from sapwood.core import compiling
 
+    console.PLAIN_PERIOD = float("inf")  # however slow the machine is, no line says how far it is
     compiling._spent = float("inf")  # kernels are compiled, never interpreted for short work
     with tempfile.TemporaryDirectory() as folder:
         return {story: record(story, package, Path(folder)) for story in stories}

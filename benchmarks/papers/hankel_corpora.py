@@ -182,7 +182,7 @@ class _TagTrial:
 
     def run(self, plan: Plan, n: int) -> dict[str, Any]:
         """Learn from the strings alone."""
-        from sapwood.constituency.report.training import Meter, reset_peak_memory
+        from sapwood.execute.engine import Meter, reset_peak_memory
         from sapwood.hankel.learn.unsupervised_wcfg import UnsupervisedWCFG
 
         from .string_distances import expected_l1

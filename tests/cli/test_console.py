@@ -18,12 +18,11 @@ from sapwood.cli.console import (
     Phases,
     clean_controls,
     echo,
-    error_lines,
-    show_warning,
 )
-from sapwood.constituency.report.training import Meter
+from sapwood.cli.main import error_lines, show_warning
 from sapwood.core import compiling
 from sapwood.core.errors import CorpusError, FewDataWarning, SapwoodError
+from sapwood.execute.engine import Meter
 from sapwood.report import to_json
 
 

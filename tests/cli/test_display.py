@@ -19,7 +19,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sapwood.cli.display import PLAIN_PERIOD, WIPE, Display, in_time
+from sapwood.cli.console import PLAIN_PERIOD, WIPE, Display, in_time
 from sapwood.progress import step
 
 
@@ -51,7 +51,7 @@ def display(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Display]:
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     stream = Terminal()
-    monkeypatch.setattr("sapwood.cli.display.sys", SimpleNamespace(stderr=stream))
+    monkeypatch.setattr("sapwood.cli.console.sys", SimpleNamespace(stderr=stream))
     monkeypatch.setenv("TERM", "xterm")
     return stream
 
@@ -106,7 +106,7 @@ def test_seconds_go_on_while_something_is_compiled(
 def test_the_clock_ticks_for_a_text_without_a_step(
     monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
-    monkeypatch.setattr("sapwood.cli.display.PERIOD", 0.01)
+    monkeypatch.setattr("sapwood.cli.console.PERIOD", 0.01)
     seconds = count(100)
     display = Display(lambda: next(seconds))  # each look at the clock is a second later
     display.overlay("kernel 1 ...")
@@ -164,7 +164,7 @@ def test_off_a_terminal_a_line_every_half_minute(
     display: Display, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = io.StringIO()
-    monkeypatch.setattr("sapwood.cli.display.sys", SimpleNamespace(stderr=stream))
+    monkeypatch.setattr("sapwood.cli.console.sys", SimpleNamespace(stderr=stream))
     with step("2/3 training"), step("network", total=300, unit="pass") as advance:
         for k in range(300):
             clock.now += 1

@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import Run
 
 import sapwood as sw
-from sapwood.cli.display import display
+from sapwood.cli.console import display
 from sapwood.constituency.data.treebank import sample_path
 from sapwood.progress import Event
 

@@ -14,8 +14,8 @@ import pytest
 from tests.cli.conftest import TREE
 
 import sapwood as sw
-from sapwood.cli.constituency.train import Binarise, Heads, Signatures, parse_duration
-from sapwood.cli.options import TREE_OPTIONS
+from sapwood.cli.constituency.train import Binarise, Heads, Signatures
+from sapwood.cli.options import TREE_OPTIONS, parse_duration
 from sapwood.constituency.data import treebank
 from sapwood.constituency.data.transform import BINARISATIONS, HEADS, Transform
 from sapwood.constituency.learn import em, settings_search

@@ -129,6 +129,12 @@ OF_ARCS = [name for name, kind in ESTIMATORS.items() if issubclass(kind, ArcEsti
 OF_STRINGS = ["SpectralWCFG", "UnsupervisedWCFG", "EMWCFG"]  # grammars, not automata
 
 
+def subclasses(kind: type) -> set[type]:
+    """All classes below a class."""
+    below = kind.__subclasses__()
+    return set(below).union(*map(subclasses, below))
+
+
 def make(name: str, **given: Any) -> Any:
     """A small estimator."""
     kind = ESTIMATORS[name]

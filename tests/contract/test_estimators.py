@@ -22,6 +22,7 @@ from tests.contract.subjects import (
     data_for,
     fitted,
     make,
+    subclasses,
 )
 
 import sapwood
@@ -37,11 +38,6 @@ OF_MEMBERS = {"ArcReranker", "EnsembleLPCFG"}  # states are those of members, if
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 
 
-def _subclasses(kind: type) -> set[type]:
-    below = kind.__subclasses__()
-    return set(below).union(*map(_subclasses, below))
-
-
 # -- the lists are complete -----------------------------------------------------------------------
 
 
@@ -51,7 +47,7 @@ def test_every_estimator_is_public_and_asked() -> None:
             importlib.import_module(module.name)
     can_learn = {
         kind.__name__
-        for kind in _subclasses(Estimator)
+        for kind in subclasses(Estimator)
         if kind.__module__.startswith("sapwood.")
         and hasattr(kind, "fit")
         and not inspect.isabstract(kind)

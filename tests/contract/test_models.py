@@ -24,6 +24,7 @@ from tests.contract.subjects import (
     contents,
     fitted,
     model,
+    subclasses,
 )
 
 import sapwood
@@ -66,15 +67,10 @@ def test_every_model_with_files_is_registered() -> None:
             importlib.import_module(module.name)
     found = {
         kind
-        for kind in _subclasses(SavedModel)
+        for kind in subclasses(SavedModel)
         if kind.__module__.startswith("sapwood.") and not isabstract(kind)
     }
     assert {kind.__name__: kind.__module__ for kind in found} == HOMES
-
-
-def _subclasses(kind: type) -> set[type]:
-    below = kind.__subclasses__()
-    return set(below).union(*map(_subclasses, below))
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -202,8 +202,8 @@ def test_an_interrupt_at_the_very_end_changes_nothing() -> None:
 
 DROPPED = """
 import sys, time, weakref
-from sapwood.cli import console
-console.handle_interrupts()
+from sapwood.cli.main import handle_interrupts
+handle_interrupts()
 class Thing: pass
 def call_back(_):
     import signal

@@ -407,7 +407,7 @@ def test_a_finished_part_gets_a_name(tmp_path: Path) -> None:
 WRITERS = {"write_text", "write_bytes", "savefig", "replace", "rename", "fdopen", "mkstemp", "dump"}
 # file, what it calls: where that does not write, or writes what `new_file` has opened
 ALLOWED = {
-    ("constituency/report/training.py", "write_text"),  # a switch of the kernel's, in /proc
+    ("execute/engine.py", "write_text"),  # a switch of the kernel's, in /proc
     ("cli/reports.py", "savefig"),  # into memory
     ("cli/main.py", "fdopen"),  # of /dev/null
     ("cli/main.py", "open"),

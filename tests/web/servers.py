@@ -100,3 +100,10 @@ def running(*arguments: str, folder: Path) -> Iterator[Server]:
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+def ask(client: Client, path: str, status: int = 200, **question: Any) -> Any:
+    """The JSON of an answer with the expected status."""
+    answer = client.post(f"/api/{path}", json=question)
+    assert answer.status_code == status, answer.text
+    return answer.json()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Learn
-from tests.web.servers import Client
+from tests.web.servers import Client, ask
 
 import sapwood as sw
 from sapwood.constituency.report.parses import parse_answer
@@ -18,12 +18,6 @@ from sapwood.web.models import TREES, LoadedModel, ModelStore
 
 SENTENCE = "the woman saw a dog in the garden ."
 TREE = "(TOP (S (NP (PRP they)) (VP (VBP sleep)) (. .)))"
-
-
-def ask(client: Client, path: str, status: int = 200, **question: Any) -> Any:
-    answer = client.post(f"/api/{path}", json=question)
-    assert answer.status_code == status, answer.text
-    return answer.json()
 
 
 def test_parse_has_the_fixed_form(client: Client) -> None:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from tests.web.servers import Client, guarded
+from tests.web.servers import Client, ask, guarded
 
 import sapwood as sw
 from sapwood.constituency.report.parses import parse_answer
@@ -16,12 +16,6 @@ from sapwood.web.models import ModelStore
 
 WORDS = ["the", "man", "sees", "the", "dog", "with", "a", "hat", "."]
 HIGH = {"spans": [(3, 8, "NP")]}
-
-
-def ask(client: Client, path: str, status: int = 200, **question: Any) -> Any:
-    answer = client.post(f"/api/{path}", json=question)
-    assert answer.status_code == status, answer.text
-    return answer.json()
 
 
 # -- constraints ----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from sapwood.auditing.combine import cross_fit
 from sapwood.auditing.findings import N_FIRST
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
-from sapwood.progress import step
+from sapwood.core.progress import step
 
 _BLOCK = 20_000  # candidates that are scored at once
 

@@ -11,7 +11,6 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.audit_outputs import Apply, apply_file, require_files, write_report
 from sapwood.cli.console import echo
-from sapwood.cli.constituency.train import check_time, parse_duration
 from sapwood.cli.inputs import check_files
 from sapwood.core.errors import count
 
@@ -80,7 +79,6 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
         None,
         "--budget",
         metavar="TIME",
-        callback=check_time,
         help="CPU time for learning, all folds together, such as 30m or 2h. What is learnt in a "
         "measured time depends on the machine. Not with --fast.",
         show_default="by the size of the treebank",
@@ -143,13 +141,13 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
         raise typer.BadParameter("a fast audit has no budget", param_hint="--budget")
     check_files(*sources, out=out, force=force)
     from sapwood.auditing.html import draw_brackets
-    from sapwood.cli.display import data_on_stdout
+    from sapwood.cli.console import data_on_stdout
     from sapwood.constituency.audit.finished import remove_folds
     from sapwood.constituency.audit.run import AuditSettings
     from sapwood.treebank_audit import audit
 
     settings = AuditSettings(
-        folds=folds, fast=fast, budget=None if budget is None else parse_duration(budget),
+        folds=folds, fast=fast, budget=None if budget is None else opt.parse_duration(budget),
         seed=seed, error_rate=error_rate,
     )  # fmt: skip
     folder, left_out = _folder_of_folds(work, out), list[str]()

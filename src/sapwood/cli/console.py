@@ -1,39 +1,276 @@
-"""Streams, errors, phases and interrupts of all commands.
+"""What commands write on stderr: lines, numbered phases, and progress.
 
-Data goes to stdout, everything else to stderr. Nothing heavy is imported here.
+Every write goes through one object, so that the changing line of a terminal is wiped before
+anything else is written. Off a terminal, a plain line tells every half minute how far the work is.
+Nothing heavy is imported here.
 """
 
 from __future__ import annotations
 
 import _thread
-import errno
-import io
 import os
 import re
-import select
-import signal
+import stat
 import sys
-import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from math import inf
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Condition, RLock
 from time import perf_counter, sleep
-from types import FrameType
 from typing import IO, Any
 
-import typer
-from typer.core import TyperGroup
-
-from sapwood.cli.display import abandon, display, is_terminal
 from sapwood.core.compiling import compile_watchers
-from sapwood.core.errors import SapwoodError, count
-from sapwood.core.outputs import remove_unfinished
-from sapwood.progress import step
+from sapwood.core.errors import count
+from sapwood.core.progress import Event, listening, step
 
-FAILED = 1
-INTERRUPTED = 130
-MEMORY_HINT = "give less data, fewer --states or fewer --jobs; for parse, a lower --memory-limit"
+FAILED = 1  # the exit status of a command that could not do its work
+PERIOD = 0.2  # seconds between two drawings, and before a step is worth showing
+PLAIN_PERIOD = 30.0  # seconds between two lines where there is no terminal
+LEAST_SHARE, LEAST_SECONDS = 0.005, 1.0  # that must be done before the time left is estimated
+USUAL_WIDTH = 80  # characters of a terminal that does not tell its size
+WIPE = "\r\x1b[K"
+
+
+class Display:
+    """Shows events on stderr.
+
+    Parameters
+    ----------
+    clock
+        Tells the seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
+        self.clock = clock
+        self.is_open = False  # whether events are taken notice of
+        self.is_live = True  # whether a changing line may be shown on a terminal
+        self.is_silent = False
+        self.lock = RLock()
+        self._overlay, self._overlaid = "", 0.0  # shown instead of any progress, and since when
+        self.pause = 0.0  # seconds of work that belongs to no step, such as compiling
+        self._event: Event | None = None
+        self._began: list[tuple[float, float]] = []  # of the steps in work: time, and `pause` then
+        self._share = (0.0, 0.0)  # when the step with a total began, and the largest share of it
+        self._drawn, self._last, self._last_plain = "", 0.0, 0.0
+        self._wake: Condition | None = None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Show the progress of the work inside; the line is cleared at the end in any case."""
+        self.is_open = True
+        try:
+            with listening(self.listen):
+                yield
+        finally:
+            with self.lock:
+                self.is_open, self._event, self._began = False, None, []
+                self.wipe()
+
+    def listen(self, event: Event) -> None:
+        """Take an event of progress, and show it."""
+        if not self.is_open:
+            return  # of a step that ended late, such as one whose error was just shown
+        with self.lock:
+            now, depth = self.clock(), event.depth - event.is_over
+            if not self._began:
+                self._last_plain = now
+            del self._began[depth:]
+            self._began += [(now, self.pause)] * (depth - len(self._began))
+            self._event = event.outer if event.is_over else event
+            if self._event is None:
+                self.wipe()
+                return
+            self.refresh()
+            self._start_ticking()
+
+    def line(self, text: str) -> None:
+        """Write a whole line."""
+        with self.lock:
+            self.wipe()
+            self._write(text + "\n")
+
+    def wipe(self) -> None:
+        """Clear the changing line, if there is one."""
+        with self.lock:
+            if self._drawn:
+                self._drawn = ""
+                self._write(WIPE)
+
+    def overlay(self, text: str) -> None:
+        """Show a text and its seconds on a terminal instead of any progress; empty ends that."""
+        with self.lock:
+            self._overlay, self._overlaid = text, self.clock()
+            if text:
+                self.refresh(at_once=True)
+                self._start_ticking()
+            else:
+                self.wipe()
+
+    def refresh(self, *, at_once: bool = False) -> None:
+        """Draw the line of progress again if its period is over."""
+        with self.lock:
+            now = self.clock()
+            if is_terminal(sys.stderr) and self.is_live:
+                began = self._began[0][0] if self._began else self._overlaid
+                if at_once or (now - self._last >= PERIOD and now - began >= PERIOD):
+                    self._draw(now)
+            elif self._event and not self.is_silent and now - self._last_plain >= PLAIN_PERIOD:
+                self._last_plain = now
+                self._write(f"    {self.text(now)}\n")
+
+    def _draw(self, now: float) -> None:
+        seconds = in_time(now - self._overlaid) if now - self._overlaid >= 1 else ""
+        text = f"{self._overlay}  {seconds}".rstrip() if self._overlay else ""
+        text = text or (self.text(now) if self._event else "")
+        if self.is_silent or not text or text == self._drawn:
+            return
+        self._last, self._drawn = now, text
+        self._write(WIPE + text[: _width(sys.stderr) - 1])
+
+    def text(self, now: float) -> str:
+        """The event in words, with the share that is done and the time that is left."""
+        event = self._event
+        assert event is not None
+        levels = in_words(event)
+        known = next((k for k, part in enumerate(event.path) if part.total), None)
+        began, paused = self._began[-1 if known is None else known]
+        seconds = now - began - (self.pause - paused)
+        share = event.share
+        if share is None:
+            has_rate = event.unit and event.total is None and event.done and seconds > 0
+            rate = f"{event.done / seconds:,.0f}/s" if has_rate else in_time(seconds)
+            return "  ".join([*levels, rate])
+        if self._share[0] == began:
+            share = max(share, self._share[1])  # between two parts it falls for a moment
+        self._share = began, share
+        levels.append(f"{100 * share:.0f} %")
+        if share >= LEAST_SHARE and seconds >= LEAST_SECONDS:
+            levels.append(f"about {in_time(seconds * (1 - share) / share)} left")
+        return "  ".join(levels)
+
+    def _write(self, text: str) -> None:
+        try:
+            print(text, end="", file=sys.stderr, flush=True)
+        except OSError:  # nobody can read it: the work goes on
+            abandon(sys.stderr)
+
+    def _start_ticking(self) -> None:
+        """Let a thread draw while nothing is heard of the work."""
+        if self._wake is None:
+            self._wake = Condition(self.lock)
+            _thread.start_new_thread(self._tick, (self._wake,))  # not counted among our threads
+        self._wake.notify()
+
+    def _tick(self, wake: Condition) -> None:
+        while True:
+            with wake:
+                wake.wait_for(lambda: self._event is not None or self._overlay)
+                self.refresh()
+            sleep(PERIOD)
+
+    def forget(self) -> None:
+        """Start again in a fork, which has none of our threads and shows nothing of its own."""
+        self.__init__(self.clock)  # type: ignore[misc]
+        self.is_silent = True
+
+
+display = Display()
+os.register_at_fork(after_in_child=display.forget)
+
+
+@contextmanager
+def data_on_stdout(out: Path | None, source: str) -> Iterator[None]:
+    """Keep progress apart from data that a command writes to stdout all the time.
+
+    A terminal that shows the data, or where they are typed, shows no progress. A pipe may end on
+    the same terminal, where a changing line would be glued to the data: whole lines are written
+    then.
+    """
+    before = display.is_live, display.is_silent
+    is_typed = source == "-" and sys.stdin.isatty()
+    if is_typed or (out is None and sys.stdout.isatty()):
+        display.is_silent = True
+    elif out is None and not _is_file(sys.stdout):
+        display.is_live = False
+    try:
+        yield
+    finally:
+        display.is_live, display.is_silent = before
+
+
+def in_words(event: Event) -> list[str]:
+    """The steps of an event: what each is, and the numbers of the parts in work.
+
+    Examples
+    --------
+    >>> outer = Event("network 1 of 2", 80, 200)
+    >>> in_words(Event("network", 11.4, 15, "pass", outer))
+    ['network 1 of 2: pass 12 of 15']
+    """
+    found: list[str] = []
+    for one in event.path:
+        part = _part(one)
+        is_said = bool(found) and found[-1].startswith(one.what)
+        if one.what and not is_said:
+            found.append(f"{one.what}: {part}" if part else one.what)
+        elif part and found:
+            found[-1] += f"{', ' if ': ' in found[-1] else ': '}{part}"
+    return found
+
+
+def _part(event: Event) -> str:
+    """The number of the current part, such as `pass 12 of 15`; empty for parts without a name."""
+    if not event.unit or event.total == 1:
+        return ""
+    number = int(event.done) + 1
+    if event.total is None:
+        return f"{event.unit} {number:,}"
+    return f"{event.unit} {min(number, int(event.total)):,} of {int(event.total):,}"
+
+
+def in_time(seconds: float) -> str:
+    """Format a duration in seconds for people.
+
+    Examples
+    --------
+    >>> in_time(7.4), in_time(200), in_time(5000)
+    ('7 s', '3 min 20 s', '1 h 23 min')
+    """
+    whole = round(seconds)
+    minutes, rest = divmod(whole, 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def is_terminal(stream: IO[str]) -> bool:
+    """Whether a line there can be changed."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _is_file(stream: IO[str]) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _width(stream: IO[str]) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or USUAL_WIDTH
+    except (OSError, ValueError):
+        return USUAL_WIDTH
+
+
+def abandon(stream: IO[str]) -> None:
+    """Point a stream to nowhere, so that flushing it at exit cannot fail again."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):  # not a real file: nothing will be flushed
+        pass
 
 
 # Controls of terminals but for tabs and line ends, and the colours that drawings have.
@@ -63,29 +300,6 @@ def clean_controls(text: str, *, colours: bool = False) -> str:
     return _CONTROL.sub(escape, text)
 
 
-class TerminalText(io.TextIOWrapper):
-    """Standard output of a terminal, without control characters that come from files."""
-
-    plain: io.TextIOWrapper  # the stream before, which closes the buffer of both if it is freed
-
-    def write(self, text: str) -> int:
-        """Write text without the control characters that a terminal would obey."""
-        return super().write(clean_controls(text, colours=True))
-
-
-def set_up_output() -> None:
-    """Make stdout and stderr UTF-8, whatever the locale; names that are not UTF-8 are escaped."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.isatty():
-        terminal = TerminalText(
-            sys.stdout.buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True
-        )
-        terminal.plain = sys.stdout
-        sys.stdout = terminal
-
-
 def echo(text: str) -> None:
     """Write one line for people, on stderr; where nobody can read it, the work goes on."""
     display.line(clean_controls(text))
@@ -103,111 +317,12 @@ def is_colourful(stream: IO[str]) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-class Boundary(TyperGroup):
-    """The group of all commands: turns what goes wrong into one line and an exit status."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Read the arguments; `--help` and `--version` print here, perhaps into a broken pipe."""
-        try:
-            return super().make_context(*args, **kwargs)
-        except BrokenPipeError:
-            abandon_stdout()
-            raise typer.Exit(0) from None
-        except OSError as error:
-            fail(error)
-            raise typer.Exit(FAILED) from None
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command; usage errors are left to Typer."""
-        note_options(self)
-        try:
-            with display.listening():
-                result = super().invoke(ctx)
-            sys.stdout.flush()  # here, where a failure can still be handled
-        except BrokenPipeError:
-            abandon_stdout()
-            raise typer.Exit(0) from None  # whoever reads us has seen enough: not a failure
-        except KeyboardInterrupt:
-            echo("interrupted")
-            raise typer.Exit(INTERRUPTED) from None
-        except Exception as error:
-            if was_interrupted():  # libraries turn the interrupt into errors of their own
-                echo("interrupted")
-                raise typer.Exit(INTERRUPTED) from None
-            # Usage errors have no base class that every supported version of Typer exports.
-            is_usage = isinstance(error, (typer.Exit, typer.Abort)) or hasattr(error, "exit_code")
-            if ctx.params.get("debug") or is_usage:
-                raise
-            fail(error)
-            raise typer.Exit(FAILED) from None
-        return result
-
-
-def fail(error: Exception) -> None:
-    """Write an error and its hint on stderr."""
-    for line in error_lines(error):
-        echo(line)
-    # Failures of all other files have a name by the time they get here.
-    if isinstance(error, OSError) and error.filename is None and error.strerror is not None:
-        abandon_stdout()
-
-
-def error_lines(error: Exception) -> list[str]:
-    """The message and the hint of an error, one line each."""
-    hint: str | None
-    if isinstance(error, SapwoodError):
-        message, hint = str(error), error.hint
-    elif isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
-        message, hint = "out of memory", MEMORY_HINT
-    elif isinstance(error, OSError) and error.strerror:
-        message = f"{error.filename or 'cannot write to stdout'}: {error.strerror}"
-        hint = "check the path, the permissions and the room on the disk"
-    else:
-        message = f"unexpected {type(error).__name__}: {error}"
-        hint = "this is a fault of Sapwood; `sapwood --debug COMMAND ...` shows where it happened"
-    lines = [f"error: {message}", f"hint: {hint}"] if hint else [f"error: {message}"]
-    return [name_options(" ".join(line.split())) for line in lines]
-
-
-# Parameters whose names would not be understood on the command line, as options; those of all
-# commands are added when one is run.
-_OPTIONS = {"n_states": "--states", "n_blocks": "--blocks", "n_jobs": "--jobs"}
-
-
-def name_options(text: str) -> str:
-    """A message of the library in which parameters have the names of options: `--min-count`."""
-    pattern = "|".join(rf"(?<![\w'./-]){re.escape(name)}(?![\w'=/(-]|\.\w)" for name in _OPTIONS)
-    return re.sub(pattern, lambda found: _OPTIONS[found[0]], text)
-
-
-def note_options(command: Any) -> None:
-    """Remember the options of a command, or of all commands of a group."""
-    for one in command.params:
-        if "_" in one.name and (long := [name for name in one.opts if name.startswith("--")]):
-            _OPTIONS[one.name] = long[0]
-    for part in getattr(command, "commands", {}).values():
-        note_options(part)
-
-
-def abandon_stdout() -> None:
-    """Point stdout to nowhere, so that flushing it at exit cannot fail again."""
-    abandon(sys.stdout)
-
-
-def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """One line instead of Python's two with a line of source, and a line for the hint, if any."""
-    text, hint = getattr(message, "message", str(message)), getattr(message, "hint", None)
-    echo(f"warning: {name_options(' '.join(text.split()))}")
-    if hint:
-        echo(f"hint: {hint}")
-
-
+@dataclass
 class Phases:
     """Numbered phases of a long run: `1/3 reading  3,396 trees  81,793 words  1.0 s`."""
 
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.n_done = 0
+    total: int
+    n_done: int = 0
 
     @contextmanager
     def phase(self, name: str) -> Iterator[list[str]]:
@@ -231,58 +346,6 @@ def echo_seconds(steps: Mapping[str, float]) -> None:
     """Write the seconds of the steps of a phase, if it has any, on a line below it."""
     if steps:
         echo("    " + "  ".join(f"{name} {seconds:.1f} s" for name, seconds in steps.items()))
-
-
-_interrupted = threading.Event()
-_DROPPED = b"\0"  # no signal has this number
-GRACE = 3.0  # seconds that an interrupted command has to end by itself
-
-
-def handle_interrupts() -> None:
-    """Make sure that Ctrl-C ends the program within seconds, whatever it is doing.
-
-    Python raises `KeyboardInterrupt` between two byte codes, of which a kernel that runs for long
-    has none; and call-backs, such as those of garbage collection, drop exceptions. So a thread of
-    its own hears of the signal at once. It raises exceptions that were dropped again, and ends the
-    process if it is still there after a while.
-    """
-    reading, writing = os.pipe()
-
-    def hear_of_dropped(unraisable: sys.UnraisableHookArgs) -> None:
-        if issubclass(unraisable.exc_type, KeyboardInterrupt):
-            os.write(writing, _DROPPED)
-        else:
-            sys.__unraisablehook__(unraisable)
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        _interrupted.set()
-        raise KeyboardInterrupt
-
-    os.set_blocking(writing, False)
-    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    sys.unraisablehook = hear_of_dropped
-    _thread.start_new_thread(_await_interrupt, (reading,))  # not counted among our threads
-    signal.signal(signal.SIGINT, interrupt)
-
-
-def was_interrupted() -> bool:
-    """Whether Ctrl-C was pressed: what went wrong after that is no fault of anybody."""
-    return _interrupted.is_set()
-
-
-def _await_interrupt(reading: int) -> None:
-    end = inf
-    while True:
-        wait = max(0.0, end - perf_counter()) if end < inf else None
-        if not select.select([reading], [], [], wait)[0]:
-            remove_unfinished()
-            os._exit(INTERRUPTED)
-        found = os.read(reading, 1)
-        if found == _DROPPED:
-            sleep(0.05)  # until the call-back is over
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        elif found == bytes([signal.SIGINT]):
-            end = min(end, perf_counter() + GRACE)
 
 
 class CompileNotice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sapwood.constituency.data.transform import Transform
     from sapwood.constituency.data.treebank import StoredTreebank, Treebank
     from sapwood.constituency.grammar.ensemble import Model
-    from sapwood.corpora.files import Source
     from sapwood.corpora.tokenize import Tokenizer
     from sapwood.corpora.tree import Tree
 
@@ -136,14 +135,13 @@ def count_lines(source: str, *, blank: bool = False) -> int | None:
     return n
 
 
-def input_files(
-    *sources: str, find: Callable[[str], Iterable[Source]] | None = None
-) -> Iterator[Input]:
+def input_files(*sources: str, suffixes: tuple[str, ...] | None = None) -> Iterator[Input]:
     """The files that arguments name: plain paths, globs, folders, and the file behind stdin.
 
-    Outputs must not be among them. Files that are missing are left to the reader. `find` lists
-    the files of a source; None for files of treebanks.
+    Outputs must not be among them. Files that are missing are left to the reader. In folders, files
+    with the `suffixes` count; None for files of treebanks.
     """
+    from sapwood.corpora.files import expand
     from sapwood.corpora.formats import treebank_files
 
     for source in sources:
@@ -151,14 +149,18 @@ def input_files(
             yield 0  # which the shell may have opened from a file
             continue
         with suppress(CorpusError):
-            for file in find(source) if find else treebank_files(source, also=(".conllu",)):
-                yield Path(str(file))
+            files = (
+                treebank_files(source, also=(".conllu",))
+                if suffixes is None
+                else expand(source, suffixes)
+            )
+            yield from (Path(str(file)) for file in files)
 
 
 def check_files(
     *sources: str | None,
     out: Path | None = None,
-    find: Callable[[str], Iterable[Source]] | None = None,
+    suffixes: tuple[str, ...] | None = None,
     **how: Any,
 ) -> None:
     """Refuse to read stdin twice, and an output that is an input or could not be written.
@@ -167,7 +169,7 @@ def check_files(
     ----------
     sources
         The inputs of a command; None for those that were left out.
-    find
+    suffixes
         As in `input_files`.
     how
         What `check_output` takes.
@@ -176,7 +178,9 @@ def check_files(
     if given.count(STDIN) > 1:
         raise typer.BadParameter("stdin (-) can be read only once; name a file for the other input")
     if out is not None:
-        check_output(out, inputs=input_files(*given, find=find), **how)
+        # only a file that is there can be an input
+        inputs = [*input_files(*given, suffixes=suffixes)] if out.exists() else ()
+        check_output(out, inputs=inputs, **how)
 
 
 N_NAMED = 5  # files left out that are listed

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
+from math import inf
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,8 +16,8 @@ from sapwood.cli.console import echo
 from sapwood.constituency.learn.registry import METHODS
 from sapwood.core.errors import count
 from sapwood.core.learner import Parameter
+from sapwood.core.progress import note, step
 from sapwood.core.registry import Method
-from sapwood.progress import note, step
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine
@@ -190,6 +191,30 @@ OnDiskOption = Annotated[
 ]
 
 
+TIME_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_duration(text: str) -> float | None:
+    """The seconds of a budget such as `90s`, `5m` or `1.5h`; None for `none`.
+
+    Examples
+    --------
+    >>> parse_duration("90s"), parse_duration("5m"), parse_duration("none")
+    (90.0, 300.0, None)
+    """
+    if text == "none":
+        return None
+    number, unit = (text[:-1], text[-1:]) if text[-1:] in TIME_UNITS else (text, "s")
+    try:
+        seconds = float(number) * TIME_UNITS[unit]
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < inf:
+        msg = f"{text!r} is no time: give a number with s, m or h, such as 90s, or none"
+        raise typer.BadParameter(msg, param_hint="--budget")
+    return seconds
+
+
 @contextmanager
 def open_engine(
     name: str | None, scheduler: str | None, jobs: int, spill: Path | None = None
@@ -208,7 +233,7 @@ def open_engine(
             engine: Engine = Cluster(scheduler, jobs, spill=spill)
     else:
         engine = (Processes if name == "processes" else Threads)(jobs, spill=spill)
-    with engine:
+    with closing(engine):
         engine.report = partial(note, unit="shard")
         yield engine
         if isinstance(engine, Cluster):
@@ -297,8 +322,8 @@ def refuse_what_does_not_apply(
         if method not in users:
             msg = f"it does not apply to --method {method}; it applies to {', '.join(users)}"
             raise typer.BadParameter(msg, param_hint=name)
-        for parameter in filter(methods[method].has, options[name]):
-            domain = methods[method].estimator.parameters()[parameter].domain
+        domains = [domain for y in options[name] if (domain := methods[method].domain(y))]
+        for domain in domains:
             if isinstance(given[name], int) and given[name] not in domain:
                 msg = f"it must be {domain.words.removeprefix('None or ')} for --method {method}"
                 raise typer.BadParameter(msg, param_hint=name)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import echo
-from sapwood.cli.display import data_on_stdout
+from sapwood.cli.console import data_on_stdout, echo
 from sapwood.cli.inputs import (
     LM_TRAIN,
     STDIN,
@@ -25,7 +24,7 @@ from sapwood.cli.inputs import (
     stream_lines,
 )
 from sapwood.core.errors import CorpusError, SapwoodError, count, join_words
-from sapwood.progress import step
+from sapwood.core.progress import step
 
 if TYPE_CHECKING:
     from sapwood.corpora.tokenize import PennTokenizer

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from heapq import nsmallest
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -201,14 +200,6 @@ def describe(item: object) -> str:
         return f"the string {shown}"
     name = type(item).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name} ({shown})"
-
-
-def as_path(path: object, use: str) -> Path:
-    """The path of a file, given as a string or a `Path`."""
-    if isinstance(path, (str, PathLike)):
-        return Path(path)
-    msg = f"expected the path of {use}, not {describe(path)}"
-    raise SapwoodTypeError(msg, hint="give a string or a pathlib.Path")
 
 
 def as_items(items: object, expected: str) -> Iterable[Any]:

@@ -24,7 +24,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast, dataclass_transform
 
 from sapwood.core.errors import NotFittedError, SapwoodError, SapwoodWarning
-from sapwood.progress import Event, Listener, also_listening
+from sapwood.core.progress import Event, Listener, also_listening
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine
@@ -234,12 +234,12 @@ class Parametrised:
         return f"{type(self).__name__}({given})"
 
 
+@dataclass
 class PhaseClock:
     """Measures the wall time of the phases of a training."""
 
-    def __init__(self) -> None:
-        self.last = perf_counter()
-        self.seconds: dict[str, float] = {}
+    last: float = field(default_factory=perf_counter)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def tick(self, phase: str) -> None:
         """End a phase, and record its seconds."""
@@ -252,8 +252,7 @@ class PhaseClock:
 class Info:
     """The record of a training, the same for every learner.
 
-    Everything in `extra`, and every column of `history`, can also be read as an attribute; an
-    attribute that is set goes into `extra`.
+    Everything in `extra`, and every column of `history`, can also be read as an attribute.
 
     >>> info = Info([{"log_likelihood": -7.0}, {"log_likelihood": -5.0}], extra={"n_inside": 12})
     >>> info.iterations, info.log_likelihoods, info.n_inside
@@ -291,12 +290,6 @@ class Info:
             if self.history and name in self.history[0]:
                 return [row[name] for row in self.history]
         raise AttributeError(f"this training has no {name!r} to tell")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.__dataclass_fields__:
-            super().__setattr__(name, value)
-        else:
-            self.extra[name] = value
 
     def warn(self, text: str, stacklevel: int = 1) -> None:
         """Record a reason to doubt the model, and show it as a warning."""
@@ -360,8 +353,8 @@ def _keep_contract(fit: Callable[..., Any]) -> Callable[..., Any]:
         if not self.uses_held and named.pop("held", None) is not None:
             msg = f"{type(self).__name__} has no use for held-out data"
             raise SapwoodError(msg, hint="leave it out, or evaluate the model on it afterwards")
+        self._check_parameters()
         if not self.uses_engine:
-            self._check_parameters()
             self._engine()  # refuses a wrong number of threads
             self._refuse_engine("leave it out: this learner works in one process")
         vars(self).pop("info_", None)
@@ -385,7 +378,6 @@ class Estimator(Parametrised):
     ...     prior: float = parameter(0.0, at_least(0), "Numbers 1 that are added first.")
     ...
     ...     def fit(self, numbers):
-    ...         self._check_parameters()
     ...         self.mean_ = (sum(numbers) + self.prior) / (len(numbers) + self.prior)
     ...         return self
     >>> Mean(prior=2).fit([4, 6]).mean_, Mean(prior=2)

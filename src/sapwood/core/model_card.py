@@ -1,14 +1,51 @@
-"""Model cards: the kind, training, scores and limits of a model, for its users."""
+"""Provenance and model cards: the kind, training, scores and limits of a model, for its users."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sapwood.core.errors import join_words
+from sapwood.core.errors import FewDataWarning, count, join_words
 
 if TYPE_CHECKING:
     from sapwood.core.model_files import SavedModel
+
+
+def with_provenance(model: Any, **origin: Any) -> Any:
+    """The model of any kind with a record of where it comes from, and of what made it.
+
+    Examples
+    --------
+    >>> from sapwood.constituency.grammar.from_text import bundled_grammar
+    >>> sorted(with_provenance(bundled_grammar(), treebanks=["mine.mrg"]).record)
+    ['method', 'sapwood', 'treebanks']
+    """
+    from sapwood import __version__
+
+    return replace(model, record={**model.record, **origin, "sapwood": __version__})
+
+
+def warn_few(model: SavedModel, n: int, noun: str) -> None:
+    """Warn, with a `FewDataWarning`, where a model was learnt from very few examples.
+
+    Parameters
+    ----------
+    n
+        Number of trees, sentences or strings that the model was learnt from.
+    noun
+        What they are, in the singular.
+    """
+    if n >= FewDataWarning.FEWEST:
+        return
+    n_weights = sum(x.size for x in model.to_file().arrays.values() if x.dtype.kind == "f")
+    warning = FewDataWarning(
+        f"{count(n_weights, 'weight')} were learnt from {count(n, noun)} only, and may be wrong "
+        f"for any other {noun}",
+        f"give at least {FewDataWarning.FEWEST}, and some hundred where the model is to be used",
+    )
+    warnings.warn(warning, stacklevel=2)
 
 
 class Purpose(NamedTuple):
@@ -106,7 +143,7 @@ def describe_model(model: SavedModel) -> str:
     purpose = PURPOSES[type(model).__name__]
     what = purpose.what
     if purpose.has_mixed_members:
-        return f"{what}: {join_words(describe_model(one) for one in vars(model)['members'])}"
+        return f"{what}: {join_words([describe_model(one) for one in vars(model)['members']])}"
     return f"{what} ({repr(model).partition(': ')[2].removesuffix('>')})"
 
 

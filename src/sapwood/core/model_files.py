@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.errors import ModelFormatError, SapwoodError, as_path, describe
+from sapwood.core.errors import ModelFormatError, SapwoodError, SapwoodTypeError, describe
 from sapwood.core.outputs import write_bytes
 
 # Characters that end a label in brackets, and control characters of terminals.
@@ -83,7 +83,14 @@ class SavedModel(ABC):
         arrays, header = self.to_file()
         kind, digest = type(self).__name__, digest_of(arrays, header)
         whole = {"format": FORMAT, "kind": kind, "sha256": digest, "model": header}
-        write_atomically(as_path(path, "a model file"), arrays, whole, force=force)
+        write_atomically(_model_path(path), arrays, whole, force=force)
+
+
+def _model_path(path: object) -> Path:
+    if isinstance(path, (str, os.PathLike)):
+        return Path(path)
+    msg = f"expected the path of a model file, not {describe(path)}"
+    raise SapwoodTypeError(msg, hint="give a string or a pathlib.Path")
 
 
 def read_model(kind: object, contents: FileContents) -> Any:
@@ -183,7 +190,7 @@ def load(path: str | Path, *, verify: bool = True) -> Any:
         For a file that is truncated, foreign, newer than this version, or was changed.
     """
     name = str(path)
-    tensors, header = _read(as_path(path, "a model file"))
+    tensors, header = _read(_model_path(path))
     if header.get("format") != FORMAT:
         found = header.get("format")
         msg = f"{name}: model format {found!r}; this version of Sapwood reads format {FORMAT}"

@@ -267,6 +267,13 @@ def new_file(output: OutputTarget) -> Iterator[Path]:
         _unfinished.discard(part)
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """An empty file that takes the name of an output when the block ends well, see `new_file`."""
+    with explain_disk_errors(path), new_file(find_target(path)) as part:
+        yield part
+
+
 def give_name(part: Path, path: Path) -> None:
     """Rename a finished file to an output path, as if it had been written there."""
     output = find_target(path)

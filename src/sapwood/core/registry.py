@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from sapwood.core.learner import Estimator
+    from sapwood.core.learner import Domain, Estimator
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,14 @@ class Method:
         module, name = self.place
         return cast("type[Estimator]", getattr(import_module(f"sapwood.{module}"), name))
 
+    def domain(self, parameter: str) -> Domain | None:
+        """The values that a parameter may have; None for one that cannot be set."""
+        declared = self.estimator.parameters().get(parameter)
+        return None if declared is None or parameter in self.fixed else declared.domain
+
     def has(self, parameter: str) -> bool:
         """Whether a parameter can be set."""
-        return parameter in self.estimator.parameters() and parameter not in self.fixed
+        return self.domain(parameter) is not None
 
     def pick(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values that the method has parameters for."""

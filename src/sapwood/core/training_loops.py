@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.errors import SapwoodError
-from sapwood.progress import counted
+from sapwood.core.progress import counted
 
 P = TypeVar("P")  # parameters
 C = TypeVar("C")  # expected counts

@@ -21,12 +21,19 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from sapwood.core.errors import CorpusError, SapwoodError, as_items, as_path, require_memory
-from sapwood.progress import note
+from sapwood.core.errors import (
+    CorpusError,
+    SapwoodError,
+    SapwoodTypeError,
+    describe,
+    require_memory,
+)
+from sapwood.core.progress import note
 
 Source = str | Path | IO[str]
 _MODULES = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}  # imported when a file needs them
 COMPRESSED = tuple(_MODULES)
+TEXT_SUFFIXES = (".txt", ".tok", ".text")  # of plain text in folders
 # Of one line, or of one tree. The longest real sentences have some thousands: more is a file
 # without line ends, a damaged one, or one that expands without end, and must not fill the memory.
 MAX_CHARACTERS = 10_000_000
@@ -64,8 +71,10 @@ def expand(
         When given, the other files of folders are appended, hidden ones apart.
     """
     is_one = isinstance(sources, (str, Path)) or hasattr(sources, "read")
-    expected = "the path of a file or folder, or several"
-    several: Iterable[Any] = [sources] if is_one else as_items(sources, expected)
+    several: Any = [sources] if is_one else sources
+    if isinstance(several, bytes) or not isinstance(several, Iterable):
+        msg = f"expected the path of a file or folder, or several, not {describe(several)}"
+        raise SapwoodTypeError(msg, hint="give a list")
     rest: list[str] = []
     found = [file for one in several for file in _expand_one(one, suffixes, is_wanted, rest)]
     if left_out is not None:
@@ -74,14 +83,16 @@ def expand(
 
 
 def _expand_one(
-    source: Source,
+    source: Any,  # a Source, or what else a caller gave
     suffixes: tuple[str, ...],
     is_wanted: Callable[[Path], bool] | None,
     left_out: list[str],
 ) -> list[Source]:
     if hasattr(source, "read") or str(source) == "-":
         return [source]
-    source = as_path(source, "a file or folder")
+    if not isinstance(source, (str, os.PathLike)):
+        msg = f"expected the path of a file or folder, not {describe(source)}"
+        raise SapwoodTypeError(msg, hint="give a string or a pathlib.Path")
     with _explain_failures(str(source)):  # a name too long for a path, an unknown ~user
         path = Path(source).expanduser()
         path.exists()

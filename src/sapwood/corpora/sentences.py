@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 
 from sapwood.core.errors import CorpusError, count
 from sapwood.corpora.files import MAX_CHARACTERS, Source, open_lines
-from sapwood.corpora.formats import is_export, is_tigerxml, read_lines, treebank_files
+from sapwood.corpora.formats import is_graph_format, read_lines, treebank_files
 from sapwood.corpora.tokenize import ABBREVIATIONS, PennTokenizer, Tokenizer
 from sapwood.corpora.tree import clean
 
@@ -65,7 +65,7 @@ def kind_of(lines: Sequence[str]) -> str | None:
     text = " ".join(lines).strip(_BLANKS)[:N_CHARACTERS]
     if _ROOT_ALONE.fullmatch(text):
         return None
-    if is_export(last) or is_tigerxml(last):
+    if is_graph_format(last):
         return TREEBANK
     if _NESTED.match(text) and _BRACKETS.fullmatch(_LEAF.sub(" ", text)):
         return TREEBANK

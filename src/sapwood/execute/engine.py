@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import islice, repeat
 from operator import add
@@ -27,6 +28,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from shutil import rmtree
 from threading import Semaphore, Thread
+from time import perf_counter, process_time
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from sapwood.core.errors import SapwoodError, as_count
@@ -44,7 +46,7 @@ def resolve_jobs(jobs: int | None) -> int:
     if jobs is None or jobs == 0:
         affinity = getattr(os, "sched_getaffinity", None)  # not on every platform
         return len(affinity(0)) if affinity else os.cpu_count() or 1
-    return as_count(jobs, "jobs")
+    return jobs if type(jobs) is int and jobs > 0 else as_count(jobs, "jobs")
 
 
 def peak_memory() -> int | None:
@@ -55,6 +57,44 @@ def peak_memory() -> int | None:
         return None
     unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def peak_memory_mb() -> float | None:
+    """Peak memory of this process in MB; None where the platform does not say."""
+    peak = peak_memory()
+    return None if peak is None else round(peak / 2**20, 1)
+
+
+def reset_peak_memory() -> None:
+    """Let the peak start again from what is held now, where the system can (Linux)."""
+    with suppress(OSError):  # elsewhere it stays the peak of the process so far
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+@dataclass(frozen=True)
+class Meter:
+    """Wall-clock and processor seconds since it was made, and the peak memory of the process."""
+
+    wall: float = field(default_factory=perf_counter)
+    cpu: float = field(default_factory=process_time)
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds so far."""
+        return perf_counter() - self.wall
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor seconds of all threads so far."""
+        return process_time() - self.cpu
+
+    def as_dict(self) -> dict[str, float | None]:
+        """The report's keys `seconds`, `cpu_seconds` (all threads) and `peak_memory_mb`."""
+        return {
+            "seconds": round(self.seconds, 3),
+            "cpu_seconds": round(self.cpu_seconds, 3),
+            "peak_memory_mb": peak_memory_mb(),
+        }
 
 
 def map_reduce(task: Callable[[T], R], shards: Sequence[T], *, jobs: int | None = 1) -> R:
@@ -306,7 +346,8 @@ class Threads(Engine):
 
     def gather(self, placed: Placed) -> Iterator[Any]:
         """Yield the results from memory or disk."""
-        return map(load_shard, placed.items)
+        for item in placed.items:
+            yield load_shard(item)
 
     def total(self, task: Callable[..., R], placed: Placed, *common: Any) -> R:
         """The sum, with at most one part per thread and level of the tree in memory."""
@@ -317,7 +358,7 @@ class Threads(Engine):
     ) -> Iterator[R]:
         """Yield results in order, with at most `ahead` items a thread in flight."""
         run = task if not common else lambda item: task(item, *common)
-        return ordered_map(run, items, jobs=self.jobs, ahead=ahead)
+        yield from ordered_map(run, items, jobs=self.jobs, ahead=ahead)
 
     def close(self) -> None:
         """Remove the folder for results."""

@@ -24,16 +24,17 @@ def learn_report(learner: Any) -> dict[str, Any]:
         and `total`: the sum over all strings.
     """
     info = learner.info_
+    found = info.extra
     return describe_strings(learner.model_) | {
-        "strings": info.n_strings,
-        "basis": list(info.basis) if info.basis else None,
-        "singular_values": info.singular_values[:32].tolist(),
-        "conditioning": info.conditioning._asdict() if info.conditioning else None,
-        "solver": info.solver or None,
-        "risks": {str(n): found for n, found in info.risks.items()} or None,
+        "strings": found["n_strings"],
+        "basis": list(found["basis"]) if found["basis"] else None,
+        "singular_values": found["singular_values"][:32].tolist(),
+        "conditioning": found["conditioning"]._asdict() if found["conditioning"] else None,
+        "solver": found["solver"] or None,
+        "risks": {str(n): risk for n, risk in found["risks"].items()} or None,
         "iterations": info.iterations,
-        "log_likelihood": info.log_likelihood,
-        "wide_nodes": info.n_wide,
+        "log_likelihood": found["log_likelihood"],
+        "wide_nodes": found["n_wide"],
         "warnings": info.warnings,
     }
 

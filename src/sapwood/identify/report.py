@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood.core.errors import SapwoodError
+from sapwood.core.progress import counted
 from sapwood.identify.check import Report, check, family_map, remedy
 from sapwood.identify.families import FAMILIES, NAMED, Observation, observations
-from sapwood.progress import counted
 
 if TYPE_CHECKING:
     from sapwood.identify.learn.unmix import UnmixDEPIES, UnmixPCFGIE
@@ -260,16 +260,17 @@ def unmix_report(estimator: UnmixPCFGIE | UnmixDEPIES) -> dict[str, Any]:
     `warnings`.
     """
     model, info = estimator.model_, estimator.info_
+    found = info.extra
     return describe_unmixed(model) | {
-        "sentences": int(sum(info.n_sentences.values())),
-        "sentences_by_length": {str(n): int(found) for n, found in info.n_sentences.items()},
-        "moment_error": info.moment_error,
-        "moment_noise": info.moment_noise,
-        "eigengap": info.gap,
-        "noise_gain": info.noise_gain,
-        "clipped": info.clipped,
-        "refine": info.refined,
-        "iterations": info.iterations,
-        "log_likelihood": info.log_likelihood,
+        "sentences": int(sum(found["n_sentences"].values())),
+        "sentences_by_length": {str(n): int(k) for n, k in found["n_sentences"].items()},
+        "moment_error": found["moment_error"],
+        "moment_noise": found["moment_noise"],
+        "eigengap": found["gap"],
+        "noise_gain": found["noise_gain"],
+        "clipped": found["clipped"],
+        "refine": found["refined"],
+        "iterations": found["iterations"],
+        "log_likelihood": found["log_likelihood"],
         "warnings": info.warnings,
     }

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
-from sapwood.progress import counted, note
+from sapwood.core.progress import counted, note
 
 DIRECT_SIZE = 1 << 24  # entries of a linear system that is solved densely
 SHOWN = 1 << 22  # entries of a product of factors that is made at all

@@ -32,7 +32,7 @@ from scipy import sparse
 from scipy.sparse.linalg import svds
 
 from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.progress import step
+from sapwood.core.progress import step
 
 Product = Callable[[FloatArray], FloatArray]
 Matrix = Any  # dense or sparse

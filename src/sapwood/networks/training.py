@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.arrays import IntArray, ranges, starts_of
+from sapwood.core.progress import counted, step
 from sapwood.corpora.vocabulary import hash_of
 from sapwood.networks.encoder import (
     UNKNOWN_ROW,
@@ -38,7 +39,6 @@ from sapwood.networks.network import (
     Real,
     one_blas_thread,
 )
-from sapwood.progress import counted, step
 
 FAMILIAR_COUNT = 2  # words seen at least so often have vectors of their own
 MOST_FORM_BITS = 16  # at most 2^16 form vectors, and at most as many as words

@@ -115,7 +115,7 @@ def audit_upload(folder: str, title: str, top: int, *, is_fast: bool, folds: int
     import os
     import warnings
 
-    from sapwood.progress import listening
+    from sapwood.core.progress import listening
 
     warnings.simplefilter("ignore")
     os.chdir(folder)

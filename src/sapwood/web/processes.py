@@ -29,8 +29,8 @@ from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.web.limits import MEGABYTE, Limits, Refusal, error_body
 
 if TYPE_CHECKING:
+    from sapwood.core.progress import Event
     from sapwood.corpora.tree import Tree
-    from sapwood.progress import Event
 
 POLL = 0.05  # seconds between two checks of the time
 END_SECONDS = 5.0  # seconds to wait for a killed process to end
@@ -354,7 +354,8 @@ def train_on_page(order: TrainingOrder, tell: Callable[..., None]) -> dict[str, 
     """
     from sapwood.constituency.data.treebank import Treebank
     from sapwood.constituency.learn.registry import METHODS, Settings
-    from sapwood.constituency.report.training import train_method, with_provenance
+    from sapwood.constituency.report.training import train_method
+    from sapwood.core.model_card import with_provenance
     from sapwood.report import score_on
     from sapwood.web.models import traits_of
 

@@ -36,12 +36,6 @@ SENTENCE = ["the", "girl", "saw", "a", "dog", "in", "the", "garden", "."]
 
 
 @pytest.fixture(scope="module")
-def family(learn: Learn) -> list[LatentGrammar]:
-    """A plain grammar and two with hidden states over the same symbols."""
-    return [learn(method) for method in ("spectral", "pcfg", "cluster")]
-
-
-@pytest.fixture(scope="module")
 def stranger(learn: Learn) -> LatentGrammar:
     """One whose trees were made binary in another way."""
     return learn("spectral", binarise="right")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.constituency.grammar.drawn_parameters import SEEDS, as_numbers, drawn
-from tests.constituency.kernels.treebank_cases import case, forest
+from tests.constituency.kernels.treebank_cases import case, forest, training_trees
 from tests.shards import shards_of
 
 import sapwood as sw
@@ -35,8 +35,6 @@ from sapwood.constituency.learn.em_steps import (
     smooth_states,
     state_merge_losses,
 )
-from sapwood.constituency.learn.pcfg import PCFG
-from sapwood.execute import Threads
 
 Array = np.ndarray
 PARTS = ("root", "rules", "words")
@@ -76,10 +74,6 @@ def climbed(trees: TrainingTrees, parameters: LatentParameters, steps: int) -> L
 @cache
 def dev() -> Treebank:
     return sw.bundled_treebank("dev")
-
-
-def training_trees(bank: Treebank, jobs: int = 1) -> TrainingTrees:
-    return TrainingTrees(PCFG().prepare(bank, Threads(jobs)))
 
 
 @cache

@@ -83,12 +83,6 @@ def distance(one: Table, other: Table) -> float:
 
 
 @pytest.fixture(scope="module")
-def family(learn: Learn) -> list[LatentGrammar]:
-    """Grammars over the same symbols: of either sign, plain, and with probabilities."""
-    return [learn(method) for method in ("spectral", "pcfg", "cluster")]
-
-
-@pytest.fixture(scope="module")
 def strangers(learn: Learn) -> list[LatentGrammar]:
     """Grammars of trees made binary in another way."""
     return [learn(method, binarise="right") for method in ("spectral", "pcfg")]

@@ -14,7 +14,7 @@ import sapwood as sw
 from sapwood.core.errors import CorpusError, ModelFormatError, SapwoodError
 from sapwood.corpora.vocabulary import hash_of
 from sapwood.dependency.data.bank import UNPARSED
-from sapwood.dependency.learn import tagger
+from sapwood.dependency.learn import trainer
 from sapwood.dependency.model.arc_model import ArcModel, LatentMember
 from sapwood.dependency.parse.parser import arc_posteriors
 from sapwood.dependency.parse.scoring import keep_likely
@@ -170,7 +170,7 @@ def test_words_of_long_sentences_have_fewer_heads(n, most):
 
 def test_unknown_words_have_few_of_many_tags(monkeypatch):
     """A language with a tag for each ending: the lattice of tags must not grow with its square."""
-    monkeypatch.setattr(tagger, "MAX_OPEN_TAGS", 3)
+    monkeypatch.setattr(trainer, "MAX_OPEN_TAGS", 3)
     words = [f"{stem}{end}" for end in "abcdefgh" for stem in ("k", "l", "m")[: 2 + (end < "d")]]
     trees = [sw.Arcs([word, "."], [0, 1], xpos=[f"N+{word[1]}", "."]) for word in words]
     model = sw.ArcCRF(1, passes=1, folds=2).fit(trees).model_

@@ -9,7 +9,7 @@ from tests.arc_toys import bank
 import sapwood as sw
 from sapwood.core.model_files import FileContents
 from sapwood.corpora.vocabulary import COLUMN
-from sapwood.dependency.learn.trainer import train_arc_network
+from sapwood.dependency.learn.arc_network import train_arc_network
 from sapwood.dependency.parse.parser import ArcEncoder
 from sapwood.dependency.parse.scoring import sentence_rows, tag_forest, tag_posteriors
 from sapwood.networks import training as network_training

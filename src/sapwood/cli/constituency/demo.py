@@ -13,8 +13,8 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, echo, is_colourful
 from sapwood.cli.reports import table_lines
-from sapwood.constituency.report.training import Meter
 from sapwood.core.errors import count
+from sapwood.execute.engine import Meter
 from sapwood.report import to_json
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from sapwood.cli.console import echo, warn
 from sapwood.cli.inputs import TreeReading, check_files, input_files
 from sapwood.cli.reports import check_plot, more_line, plot_reliability, table_lines
 from sapwood.core.errors import CorpusError, SapwoodError, count
-from sapwood.progress import step
+from sapwood.core.progress import step
 from sapwood.report import Evaluation, evaluate_trees, to_json
 
 if TYPE_CHECKING:

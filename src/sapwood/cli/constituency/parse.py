@@ -15,8 +15,7 @@ import typer
 
 from sapwood import __version__
 from sapwood.cli import options as opt
-from sapwood.cli.console import echo
-from sapwood.cli.display import data_on_stdout
+from sapwood.cli.console import data_on_stdout, echo
 from sapwood.cli.inputs import (
     BUNDLED,
     STDIN,
@@ -29,11 +28,11 @@ from sapwood.cli.inputs import (
     stream_lines,
 )
 from sapwood.constituency.report.parses import constituents
-from sapwood.constituency.report.training import Meter
 from sapwood.core.errors import count
 from sapwood.core.outputs import check_output, is_stdout, open_output
+from sapwood.core.progress import step
 from sapwood.core.resume import open_part, part_and_note, sha256, skip_done
-from sapwood.progress import step
+from sapwood.execute.engine import Meter
 from sapwood.report import parse_report, to_json
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -16,10 +15,12 @@ from sapwood.cli.console import Phases, echo, echo_seconds, warn
 from sapwood.cli.inputs import TreeReading, check_files
 from sapwood.cli.reports import fact_lines, show
 from sapwood.constituency.learn.registry import METHODS, EMParameters, Settings
-from sapwood.constituency.report.training import Meter, train_method, warn_few, with_provenance
+from sapwood.constituency.report.training import train_method
 from sapwood.core.errors import count
 from sapwood.core.learner import BudgetParameters, StateParameters
+from sapwood.core.model_card import warn_few, with_provenance
 from sapwood.core.outputs import hold_output
+from sapwood.execute.engine import Meter
 from sapwood.report import budget_report, score_on
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from sapwood.constituency.grammar.ensemble import Model
     from sapwood.constituency.learn.ensemble import EnsembleLPCFG, Trial
     from sapwood.constituency.learn.settings_search import ChosenSettings
+    from sapwood.core.progress import Event
     from sapwood.corpora.tree import Tree
-    from sapwood.progress import Event
 
 
 _OF_STATES, _OF_EM = StateParameters.parameters(), EMParameters.parameters()
@@ -38,7 +39,6 @@ Binarise = Literal["head", "right", "left"]
 Heads = Literal["auto", "penn", "generic"]
 Signatures = Literal["auto", "english", "generic"]
 
-TIME_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 TRAIN_EPILOG = """\b
 Examples:
   sapwood train train.mrg -o model.sapwood --dev dev.mrg
@@ -46,34 +46,6 @@ Examples:
   sapwood train 'wsj/**/*.mrg' -o model.sapwood --dev dev.mrg.gz --budget 10m
   zcat trees.gz | sapwood train - -o model.sapwood --json > report.json
 """
-
-
-def check_time(text: str | None) -> str | None:
-    """The text of a duration, or a usage error where it is none."""
-    if text is not None:
-        parse_duration(text)
-    return text
-
-
-def parse_duration(text: str) -> float | None:
-    """The seconds of a duration such as `90s`, `5m` or `1.5h`; None for `none`.
-
-    Examples
-    --------
-    >>> parse_duration("90s"), parse_duration("5m"), parse_duration("none")
-    (90.0, 300.0, None)
-    """
-    if text == "none":
-        return None
-    number, unit = (text[:-1], text[-1:]) if text[-1:] in TIME_UNITS else (text, "s")
-    try:
-        seconds = float(number) * TIME_UNITS[unit]
-    except ValueError:
-        seconds = 0.0
-    if not 0.0 < seconds < inf:
-        msg = f"{text!r} is no time: give a number with s, m or h, such as 90s, or none"
-        raise typer.BadParameter(msg)
-    return seconds
 
 
 def train_on_trees(  # noqa: PLR0913 - every option of the command is an argument
@@ -84,7 +56,6 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
     method: str = opt.method_option("best", METHODS),
     budget: str | None = typer.Option(
         None,
-        callback=check_time,
         metavar="TIME",
         help="CPU time that best may take in all, as 90s, 5m, 1h, or none. Not below 30s for more "
         "than a few thousand trees: little more than one grammar is trained then.",
@@ -187,6 +158,7 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
         "--states": states, "--budget": budget, "--iterations": iterations,
         "--patience": patience, "--checkpoint": checkpoint,
     }  # fmt: skip
+    seconds = None if budget is None else opt.parse_duration(budget)
     opt.refuse_what_does_not_apply(METHODS, opt.TREE_OPTIONS, method, given)
     if on_disk is not None and not METHODS[method].is_additive:
         users = ", ".join(name for name, known in METHODS.items() if known.is_additive)
@@ -208,7 +180,7 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
         for parameter in opt.TREE_OPTIONS[option]
     }  # fmt: skip
     if budget is not None:
-        values["budget"] = parse_duration(budget)
+        values["budget"] = seconds
     with (
         hold_output(checkpoint) if checkpoint else nullcontext(),
         opt.open_folder(on_disk) as folder,
@@ -295,7 +267,7 @@ class TreebankTraining:
             sizes = ("member",) if found["members"] > 1 else ("symbol", "rule")
             notes += [self.method, *(count(found[f"{size}s"], size) for size in sizes)]
         if method.has_candidates:
-            trials = cast("EnsembleLPCFG", learner).info_.trials
+            trials = cast("EnsembleLPCFG", learner).info_.extra["trials"]
             names = [trial.name for trial in trials if trial.verdict == "member"]
             echo(f"    {count(len(names), 'member')}: {', '.join(names)}")
         echo_seconds(found["phases"])

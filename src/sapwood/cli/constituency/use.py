@@ -9,8 +9,7 @@ from typing import Any
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import echo
-from sapwood.cli.display import data_on_stdout
+from sapwood.cli.console import data_on_stdout, echo
 from sapwood.cli.hankel import score_strings
 from sapwood.cli.identify.unmix import score_unmixed
 from sapwood.cli.inputs import (
@@ -25,7 +24,7 @@ from sapwood.cli.inputs import (
 )
 from sapwood.cli.reports import score_text
 from sapwood.core.errors import SapwoodError, count
-from sapwood.progress import step
+from sapwood.core.progress import step
 from sapwood.report import ScoreReport, score_sentences, score_trees, to_json
 
 SCORE_EPILOG = """\b

@@ -16,7 +16,7 @@ from sapwood.cli.inputs import TreeReading, check_files, input_files
 from sapwood.cli.reports import fact_lines, more_line, name_some, show, table_lines
 from sapwood.core.errors import CorpusError, count
 from sapwood.core.outputs import check_output, hold_output, open_output
-from sapwood.progress import step
+from sapwood.core.progress import step
 from sapwood.report import split_report, treebank_report
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.audit import select, show_audit
 from sapwood.cli.audit_outputs import Apply, apply_file, require_files, write_report
-from sapwood.cli.constituency.train import check_time, parse_duration
 from sapwood.cli.dependency.reading import Encoding
 from sapwood.cli.inputs import check_files
 
@@ -74,7 +73,6 @@ def audit_arc_files(  # noqa: PLR0913 - every option of the command is an argume
         None,
         "--budget",
         metavar="TIME",
-        callback=check_time,
         help="CPU time for learning, all folds together, such as 30m or 2h. Not with --fast.",
         show_default="as much as is needed",
     ),
@@ -127,13 +125,13 @@ def audit_arc_files(  # noqa: PLR0913 - every option of the command is an argume
     if fast and budget is not None:
         raise typer.BadParameter("a fast audit has no budget", param_hint="--budget")
     check_files(*sources, out=out, force=force)
-    from sapwood.cli.display import data_on_stdout
+    from sapwood.cli.console import data_on_stdout
     from sapwood.dependency.audit.located import read_located
     from sapwood.dependency.audit.run import ArcAuditSettings, audit_arcs
     from sapwood.dependency.data.bank import Arcs
 
     settings = ArcAuditSettings(
-        folds=folds, fast=fast, budget=None if budget is None else parse_duration(budget),
+        folds=folds, fast=fast, budget=None if budget is None else opt.parse_duration(budget),
         seed=seed, error_rate=error_rate,
     )  # fmt: skip
     with (

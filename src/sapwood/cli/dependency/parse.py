@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import echo
+from sapwood.cli.console import data_on_stdout, echo
 from sapwood.cli.dependency.reading import ArcReading, Encoding, Out, SkipBad
-from sapwood.cli.display import data_on_stdout
 from sapwood.cli.inputs import (
     DEPEND_TRAIN,
     as_kind,
@@ -21,10 +20,10 @@ from sapwood.cli.inputs import (
     load_any,
     stream_lines,
 )
-from sapwood.constituency.report.training import Meter
 from sapwood.core.errors import SapwoodError, count
 from sapwood.core.outputs import is_stdout, open_output
-from sapwood.progress import step
+from sapwood.core.progress import step
+from sapwood.execute.engine import Meter
 from sapwood.report import to_json
 
 if TYPE_CHECKING:

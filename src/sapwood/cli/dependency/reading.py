@@ -64,8 +64,8 @@ class ArcReading(TreeReading):
 
     def _arc_options(self) -> dict[str, Any]:
         """Options of all readers of CoNLL-U."""
-        names = ("encoding", "skipped", "left_out")
-        return {name: value for name, value in self.options().items() if name in names}
+        skipped = self.skipped if self.skip_bad else None
+        return {"encoding": self.encoding, "skipped": skipped, "left_out": self.left_out}
 
     def arcs(self, sources: list[str]) -> ArcBank:
         """The sentences of CoNLL-U files; an error where there is none."""

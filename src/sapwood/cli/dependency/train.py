@@ -10,14 +10,14 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, echo_seconds
-from sapwood.cli.constituency.train import check_time, parse_duration
 from sapwood.cli.dependency.reading import ArcReading, Encoding, Files, SkipBad
 from sapwood.cli.inputs import as_kind, check_files, load_any
 from sapwood.cli.reports import fact_lines, show
-from sapwood.constituency.report.training import Meter, warn_few, with_provenance
 from sapwood.core.errors import count
+from sapwood.core.model_card import warn_few, with_provenance
+from sapwood.core.progress import counted
 from sapwood.dependency.learn import ARC_METHODS as METHODS
-from sapwood.progress import counted
+from sapwood.execute.engine import Meter
 
 if TYPE_CHECKING:
     from sapwood.corpora.eigenwords import Eigenwords
@@ -50,7 +50,6 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     method: str = opt.method_option("best", METHODS),
     budget: str | None = typer.Option(
         None,
-        callback=check_time,
         metavar="TIME",
         help="CPU time that best may take in all, all threads together, as 90s, 5m, 1h, or none. "
         "Where it is too short, the network makes fewer passes or is left out: ten thousand "
@@ -133,6 +132,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         "--tags": tags, "--children": children or None, "--iterations": iterations,
         "--embed": embed,
     }  # fmt: skip
+    seconds = opt.parse_duration(budget or BUDGET)
     opt.refuse_what_does_not_apply(METHODS, ARC_OPTIONS, method, given)
     check_files(*files, dev, embed, out=out, force=force, is_model=True)
     meter = Meter()
@@ -150,12 +150,12 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         with phases.phase("reading") as notes:
             gold = reading.arcs([dev]) if dev else None  # first: a mistake shows before long work
             bank = reading.arcs(files)
-            notes += [count(len(bank), "sentence"), count(bank.n_tokens, "word")]
+            notes += [count(bank.n_sentences, "sentence"), count(bank.n_tokens, "word")]
         reading.echo_skipped()
         values |= {
             "engine": where,
             "spent": meter.cpu_seconds,
-            "budget": parse_duration(budget or BUDGET),
+            "budget": seconds,
         }
         with phases.phase("training") as notes:
             learner = chosen.make(**chosen.pick(values)).fit(bank)
@@ -164,7 +164,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         echo_seconds(steps)
         model = with_provenance(learner.model_, treebanks=files, seed=seed)
         phases.save(model, out, force=force)
-        warn_few(model, len(bank), "sentence")
+        warn_few(model, bank.n_sentences, "sentence")
         report = meter.as_dict() | _report(learner.model_, bank, method, seed)
         report["phases"] = dict(steps)
         if gold is not None:
@@ -200,7 +200,12 @@ def _size(model: Any) -> str:
 
 
 def _report(model: Any, bank: ArcBank, method: str, seed: int) -> dict[str, Any]:
-    shared = {"method": method, "sentences": len(bank), "tokens": bank.n_tokens, "seed": seed}
+    shared = {
+        "method": method,
+        "sentences": bank.n_sentences,
+        "tokens": bank.n_tokens,
+        "seed": seed,
+    }
     if is_latent_arcs(model):
         return shared | {
             "states": model.arcs.n_states,

@@ -15,7 +15,7 @@ from sapwood.cli.inputs import check_files
 from sapwood.cli.reports import show, table_lines
 from sapwood.core.errors import CorpusError, SapwoodError, count
 from sapwood.core.outputs import open_output
-from sapwood.progress import counted, step
+from sapwood.core.progress import counted, step
 
 if TYPE_CHECKING:
     pass

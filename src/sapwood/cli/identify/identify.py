@@ -13,7 +13,7 @@ from sapwood.cli.console import echo
 from sapwood.cli.inputs import TRAIN, as_grammar, load_any
 from sapwood.cli.reports import fact_lines, show, table_lines
 from sapwood.core.errors import count
-from sapwood.progress import step
+from sapwood.core.progress import step
 from sapwood.report import to_json
 
 TABLE, BOUNDS = "table", "bounds"

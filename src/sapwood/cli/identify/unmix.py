@@ -15,10 +15,11 @@ from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.inputs import STDIN, check_files, stream_lines
 from sapwood.cli.reports import more_line, show
-from sapwood.constituency.report.training import Meter, with_provenance
 from sapwood.core.errors import NotIdentifiableError, SapwoodError, count
 from sapwood.core.learner import REFINEMENTS
-from sapwood.progress import step
+from sapwood.core.model_card import with_provenance
+from sapwood.core.progress import step
+from sapwood.execute.engine import Meter
 from sapwood.report import ScoreReport, to_json
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def unmix_sentences(  # noqa: PLR0913 - every option of the command is an argume
         raise
     if out is not None:
         with_provenance(estimator.model_, texts=[file]).save(out, force=force)
-    from sapwood.report import unmix_report
+    from sapwood.identify.report import unmix_report
 
     report = unmix_report(estimator) | meter.as_dict()
     show(report, partial(_unmixed_lines, top=top), as_json=as_json)

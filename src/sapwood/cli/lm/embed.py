@@ -12,13 +12,13 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.inputs import check_files
-from sapwood.cli.lm.options import find_text
 from sapwood.cli.reports import show
-from sapwood.constituency.report.training import Meter, with_provenance
 from sapwood.core.errors import count
-from sapwood.core.model_card import PURPOSES
+from sapwood.core.model_card import PURPOSES, with_provenance
+from sapwood.core.progress import step
+from sapwood.corpora.files import TEXT_SUFFIXES
+from sapwood.execute.engine import Meter
 from sapwood.lm.learn.methods import EMBEDDING_METHODS
-from sapwood.progress import step
 
 EMBED_EPILOG = """\b
 Examples:
@@ -79,7 +79,7 @@ def embed_words(  # noqa: PLR0913 - every option of the command is an argument
     opt.refuse_what_does_not_apply(
         EMBEDDING_METHODS, {"--iterations": ("iterations",)}, method, {"--iterations": iterations}
     )
-    check_files(*texts, out=out, find=find_text, force=force, is_model=True)
+    check_files(*texts, out=out, suffixes=TEXT_SUFFIXES, force=force, is_model=True)
     meter = Meter()
     with opt.open_engine(engine, scheduler, jobs) as where, step("learning vectors"):
         passes = {} if iterations is None else {"iterations": iterations}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -11,7 +10,6 @@ import typer
 from sapwood.cli.inputs import LM_TRAIN, as_kind, load_any
 
 if TYPE_CHECKING:
-    from sapwood.corpora.files import Source
     from sapwood.lm.model.language_model import LanguageModel
 
 SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -39,13 +37,6 @@ Stream = Annotated[
 ]
 
 
-def check_size(text: str | None) -> str | None:
-    """A number of bytes, or a usage error."""
-    if text is not None:
-        parse_size(text)
-    return text
-
-
 def parse_size(text: str) -> int:
     """The number of bytes that a text such as 512M stands for.
 
@@ -58,14 +49,13 @@ def parse_size(text: str) -> int:
     size = int(float(found[1]) * SIZE_UNITS[found[2].upper()]) if found else 0
     if size < LEAST_MEMORY:
         msg = f"{text!r} is no size of at least 16M: give a number with M or G, such as 2G"
-        raise typer.BadParameter(msg)
+        raise typer.BadParameter(msg, param_hint="--memory")
     return size
 
 
 Memory = Annotated[
     str,
     typer.Option(
-        callback=check_size,
         metavar="SIZE",
         help="Memory to count in, from 512M; what is more lies on disk. With little, fewer cores "
         "are used. Millions of words take more besides. Counts do not depend on it.",
@@ -80,11 +70,3 @@ def load_language_model(name: str) -> LanguageModel:
     hint = f"name a file of {LM_TRAIN}"
     found = as_kind(load_any(name, LM_TRAIN), LanguageModel, name, "a language model", hint, "lm")
     return cast("LanguageModel", found)
-
-
-def find_text(source: str) -> Iterable[Source]:
-    """The files of plain text that an argument stands for."""
-    from sapwood.corpora.files import expand
-    from sapwood.lm.data.text import TEXT_SUFFIXES
-
-    return expand(source, TEXT_SUFFIXES)

@@ -13,10 +13,11 @@ from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, warn
 from sapwood.cli.inputs import check_files
 from sapwood.cli.lm import options as lm_opt
-from sapwood.constituency.report.training import Meter, with_provenance
 from sapwood.core.errors import CorpusError, SapwoodError, count
-from sapwood.core.model_card import describe_model
+from sapwood.core.model_card import describe_model, with_provenance
 from sapwood.core.outputs import hold_output
+from sapwood.corpora.files import TEXT_SUFFIXES
+from sapwood.execute.engine import Meter
 from sapwood.lm.learn.methods import LM_METHODS
 from sapwood.report import to_json
 
@@ -53,12 +54,12 @@ def count_ngrams(  # noqa: PLR0913 - every option of the command is an argument
     What is counted so far is kept in COUNTS.part while the command runs. If it is stopped, the same
     command goes on from there. Counts are the same for any number of jobs, machines and any memory.
     """
-    meter = Meter()
-    check_files(*texts, out=out, find=lm_opt.find_text, force=force)
+    meter, n_bytes = Meter(), lm_opt.parse_size(memory)
+    check_files(*texts, out=out, suffixes=TEXT_SUFFIXES, force=force)
     from sapwood.lm.data.counting import CountSettings, count_runs
     from sapwood.lm.data.ngrams import save_counts
 
-    settings = CountSettings(order, stream, lm_opt.parse_size(memory))
+    settings = CountSettings(order, stream, n_bytes)
     folder = out.with_name(f"{out.name}.part")
     phases = Phases(2)
     with hold_output(out), opt.open_engine(engine, scheduler, jobs) as where:
@@ -163,7 +164,7 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
 
         import_torch(device)  # what is missing is told before anything is counted
     meter = Meter()
-    check_files(*source, held_out, out=out, find=lm_opt.find_text, force=force, is_model=True)
+    check_files(*source, held_out, out=out, suffixes=TEXT_SUFFIXES, force=force, is_model=True)
     phases = Phases(3)
     wanted = {LM_OPTIONS[name][0]: value for name, value in given.items() if value is not None}
     chosen = LM_METHODS[method]

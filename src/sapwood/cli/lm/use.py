@@ -15,7 +15,8 @@ from sapwood.cli.lm import options as lm_opt
 from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.core.outputs import open_output
-from sapwood.progress import step
+from sapwood.core.progress import step
+from sapwood.corpora.files import TEXT_SUFFIXES
 
 EVALUATE_LM_EPILOG = """\b
 Examples:
@@ -252,13 +253,13 @@ def convert_arpa(
     from sapwood.lm.model.ngram_model import NgramModel, arpa_lines, read_arpa
 
     if _is_arpa(source):
-        check_files(source, out=out, find=lm_opt.find_text, force=force, is_model=True)
+        check_files(source, out=out, suffixes=TEXT_SUFFIXES, force=force, is_model=True)
         with open_text(source) as file:
             model = read_arpa(file, source_name(source))
         model.save(out, force=force)
         echo(f"{out}: {describe_model(model)}")
         return
-    check_files(source, out=out, find=lm_opt.find_text, force=force, may_stream=True)
+    check_files(source, out=out, suffixes=TEXT_SUFFIXES, force=force, may_stream=True)
     loaded = lm_opt.load_language_model(source)
     if not isinstance(loaded, NgramModel):
         what = PURPOSES[type(loaded).__name__].what

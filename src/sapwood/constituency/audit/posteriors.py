@@ -14,8 +14,8 @@ from sapwood.constituency.learn.ensemble import EnsembleLPCFG
 from sapwood.constituency.learn.ensemble_budget import Candidate
 from sapwood.constituency.parse.parser import Parse, Parser
 from sapwood.core.arrays import IntArray
+from sapwood.core.progress import step
 from sapwood.execute import Engine
-from sapwood.progress import step
 
 FAST_PLAN = (Candidate("spectral", 16), Candidate("cluster", 16))
 LEAST_KEPT = 0.005  # posterior of brackets that are kept

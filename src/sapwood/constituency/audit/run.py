@@ -50,8 +50,8 @@ from sapwood.constituency.learn.ensemble import EnsembleLPCFG
 from sapwood.constituency.learn.ensemble_budget import Candidate
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import CorpusError, count
+from sapwood.core.progress import step
 from sapwood.execute import Engine, Threads
-from sapwood.progress import step
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ from sapwood.core.learner import (
     parameter,
     whole,
 )
+from sapwood.core.progress import counted, step, tell
 from sapwood.core.training_loops import WeightTable, run_adagrad
-from sapwood.progress import counted, step, tell
 
 if TYPE_CHECKING:
     from sapwood.constituency.parse.kernels.forest import Forest
@@ -57,7 +57,7 @@ class SpanCRF(OnPlainGrammar):
     info_ : Info
     """
 
-    passes: int = parameter(5, whole(1), "Over the training trees.")
+    passes: int = parameter(5, whole(1), "Passes over the training trees.")
     rate: float = parameter(0.05, between(0, 1, "(]"), "Learning rate of AdaGrad.")
     on_iteration: Callable[..., Any] | None = former_callback("on_iteration")
 

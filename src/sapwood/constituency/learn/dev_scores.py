@@ -43,10 +43,10 @@ from sapwood.constituency.parse.prepared import prepare
 from sapwood.constituency.parse.spans import unconstrained_tree
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
+from sapwood.core.progress import counted
 from sapwood.corpora.tree import Tree, clean
 from sapwood.execute import ordered_map
 from sapwood.networks.network import with_one_blas_thread
-from sapwood.progress import counted
 
 if TYPE_CHECKING:
     from sapwood.constituency.evaluate.bracketing import BracketingReport

@@ -52,9 +52,9 @@ from sapwood.constituency.learn.pcfg import (
 from sapwood.constituency.learn.registry import EMParameters
 from sapwood.core.arrays import starts_of
 from sapwood.core.learner import Info, StateParameters, between, one_of, parameter, whole
+from sapwood.core.progress import step, tell
 from sapwood.core.training_loops import EMResult, EMSteps, EMStop, run_em
 from sapwood.corpora.tree import Tree
-from sapwood.progress import step, tell
 
 STARTS = ("split", "matsuzaki")
 NOT_SPLIT = np.empty(0, np.int64)
@@ -206,14 +206,14 @@ def run_treebank_em(
     parameters, counts, info = now.parameters, em.trees.expect(now.parameters), now.info
     if em.dev is not None:
         f1 = em.grade(info, parameters, counts)
-        if now.best is not None and f1 <= max(seen for _, seen in info.dev_f1[:-1]):
+        if now.best is not None and f1 <= max(seen for _, seen in info.extra["dev_f1"][:-1]):
             parameters = now.best
             counts = em.trees.expect(parameters)
     em.note_time(info)
     header: dict[str, Any] = {**(record or {}), "iterations": info.iterations}
     header |= {"log_likelihood": info.log_likelihoods[-1]} if info.iterations else {}
     # parameters that dev trees chose are kept as they are: to merge them would change their F1
-    if info.dev_f1:
+    if info.extra["dev_f1"]:
         header["best_iteration"] = info.best_iteration
     elif any(stage.change == "split" for stage in schedule):
         n_states = parameters.n_states.sum()
@@ -294,7 +294,7 @@ class _TreebankEM:
             advance(len(run.values))
             states, value = int(run.parameters.n_states.max()), run.values[-1]
             info.history.append({"states": states, "log_likelihood": value})
-            tell(iteration=info.iterations, states=states, log_likelihood=value)
+            tell(iteration=len(info.history), states=states, log_likelihood=value)
 
         def standing(
             parameters: LatentParameters, run: EMResult[LatentParameters, ExpectedCounts], n: int
@@ -305,7 +305,7 @@ class _TreebankEM:
         began = EMResult[LatentParameters, ExpectedCounts](
             now.parameters,
             info.log_likelihoods[len(info.history) - now.iteration :],
-            [f1 for _, f1 in info.dev_f1],
+            [f1 for _, f1 in info.extra["dev_f1"]],
             now.best,
             now.iteration,
         )

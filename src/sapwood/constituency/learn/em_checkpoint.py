@@ -47,7 +47,7 @@ def save_checkpoint(path: Path, progress: Progress, settings: dict[str, Any]) ->
         "info": {
             "log_likelihoods": progress.info.log_likelihoods,
             "states": [row["states"] for row in progress.info.history],
-            "dev_f1": progress.info.dev_f1,
+            "dev_f1": progress.info.extra["dev_f1"],
         },
     }  # fmt: skip
     header = {"kind": CHECKPOINT, "sha256": digest_of(tensors, state), "state": state}
@@ -136,7 +136,7 @@ def _progress(
     # a level that settled early counts as finished, so that not all need be there
     _require(info.iterations >= min(iteration, 2), "iterations without a likelihood")
     best = _parameters(tensors, "best_", plain) if "best_root" in tensors else None
-    _require(best is None or len(info.dev_f1) > 0, "best parameters without a dev F1")
+    _require(best is None or len(info.extra["dev_f1"]) > 0, "best parameters without a dev F1")
     return Progress(parameters, stage, iteration, origin, rng, info, best)
 
 

@@ -18,7 +18,7 @@ that probability among the states.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -52,15 +52,23 @@ class LatentParameters:
     state_start: IntArray = field(init=False, repr=False)
     rule_start: IntArray = field(init=False, repr=False)
     word_start: IntArray = field(init=False, repr=False)
+    # these, where they are known
+    starts: InitVar[tuple[IntArray, ...] | None] = field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        m = self.n_states
-        sizes = {
-            "state_start": m, "rule_start": m[self.symbols_of].prod(axis=1),
-            "word_start": m[self.symbol_of_pair],
-        }  # fmt: skip
-        for name, each in sizes.items():
-            object.__setattr__(self, name, starts_of(each))
+    def __post_init__(self, starts: tuple[IntArray, ...] | None) -> None:
+        if starts is None:
+            m = self.n_states
+            sizes = m, m[self.symbols_of].prod(axis=1), m[self.symbol_of_pair]
+            starts = tuple(map(starts_of, sizes))
+        for name, start in zip(("state_start", "rule_start", "word_start"), starts, strict=True):
+            object.__setattr__(self, name, start)
+
+    def with_numbers(
+        self, root: FloatArray, rules: FloatArray, words: FloatArray
+    ) -> LatentParameters:
+        """Other numbers for the same symbols and states."""
+        starts = self.state_start, self.rule_start, self.word_start
+        return replace(self, root=root, rules=rules, words=words, starts=starts)
 
     @cached_property
     def totals(self) -> tuple[FloatArray, FloatArray]:
@@ -68,7 +76,7 @@ class LatentParameters:
         m, n = self.n_states[self.symbols_of], int(self.state_start[-1])
         first = self.state_start[self.symbols_of[:, 0]]
         length = np.repeat(m[:, 1] * m[:, 2], m[:, 0])  # of each row [h] of each tensor
-        starts = starts_of(length)[:-1]
+        starts = np.cumsum(length) - length
         rows = np.add.reduceat(self.rules, starts) if len(starts) else np.empty(0)
         by_rules = np.bincount(ranges(first, first + m[:, 0]), rows, n)
         first = self.state_start[self.symbol_of_pair]
@@ -117,7 +125,7 @@ def maximise_tree_counts(
     rules, words
         How far states are pulled towards their mean, see `smooth_states`.
     """
-    counted = replace(layout, root=counts.root, rules=counts.rules, words=counts.words)
+    counted = layout.with_numbers(counts.root, counts.rules, counts.words)
     return _mix(counted, rules, words, _divisors(counted.state_totals()))
 
 
@@ -153,7 +161,7 @@ def _mix(
         given.word_start[:-1], given.state_start[given.symbol_of_pair], m_tag,
         np.ones_like(m_tag), before, words, _divisors(after), given.words, new_words,
     )  # fmt: skip
-    return replace(given, root=given.root / given.root.sum(), rules=new_rules, words=new_words)
+    return given.with_numbers(given.root / given.root.sum(), new_rules, new_words)
 
 
 def _pull_to_mean(given: LatentParameters, total: FloatArray, amount: float) -> FloatArray:

@@ -34,10 +34,10 @@ from sapwood.core.learner import (
     parameter,
     whole,
 )
+from sapwood.core.progress import tell
 from sapwood.networks.network import EncoderSizes, Real
 from sapwood.networks.scores import SpanSizes, fenceposts, init_spans, span_scores, spans_backward
 from sapwood.networks.training import NetworkPlan, NetworkTrainer, PartGradient
-from sapwood.progress import tell
 
 FAMILIAR_CHAIN = 2  # unary chains seen at least this often are labels of their own
 WORD_DROPOUT, UNKNOWN = 0.2, 1.0  # of words; more than arcs take: measured on held trees
@@ -63,7 +63,7 @@ class SpanEncoder(OnPlainGrammar):
     passes: int | None = parameter(
         None,
         maybe(whole(1)),
-        "Over the training trees. None chooses: about 1.6 million words, in 8 to 30 passes.",
+        "Passes over the training trees. None chooses: about 1.6 million words, in 8 to 30 passes.",
     )
     width: int = parameter(200, whole(1), "Numbers that an LSTM remembers, in each direction.")
     hidden: int = parameter(250, whole(1), "Numbers in the hidden layer that scores spans.")

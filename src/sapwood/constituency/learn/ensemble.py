@@ -39,9 +39,9 @@ from sapwood.constituency.learn.registry import METHODS
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.learner import ANYTHING, BudgetParameters, Info, former_callback, parameter
+from sapwood.core.progress import Advance, Event, Listener, also_listening, step, tell
 from sapwood.corpora.tree import Tree
 from sapwood.execute import Threads
-from sapwood.progress import Advance, Event, Listener, also_listening, step, tell
 
 
 def estimator_of(c: Candidate, plain: PCFG | None = None, seed: int = 0, n_jobs: int = 1) -> Any:
@@ -138,7 +138,6 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
             Trees apart from the treebank, which choose members and weights; without any, the first
             six candidates, if the budget allows that many, become members of default weights.
         """
-        self._check_parameters()
         bank, dev = as_treebank(bank), dev_trees(held)
         plan = self._plan(bank)[: None if dev is not None else self.settings.members_unseen]
         gold = clean_dev_trees(dev) if dev is not None else None
@@ -159,17 +158,19 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
                 n_networks = [later.method for later in plan[done:]].count("encoder")
                 trial = self._try(candidate, prepared, members, n_networks, advance)
                 prepared.keep({later.binarisation for later in plan[done:]})
-                self.info_.trials.append(trial)
+                self.info_.extra["trials"].append(trial)
                 tell(trial=trial)
             advance(advance.event.done, what="choosing members", size=0.0)
             with self._timed("choosing"):
                 model = self._mix(members)
         with self._timed("grading"):
-            self.info_.grades = members.score(model)
-        self.info_.f1 = self.info_.grades.f1 if self.info_.grades else None
+            grades = members.score(model)
         self.info_.seconds = {k: round(v, 3) for k, v in self.info_.seconds.items()}
-        self.info_.budget = None if np.isinf(budget.total) else budget.total
-        self.info_.for_all = round(budget.seconds_of_all(plan), 1)
+        self.info_.extra |= {
+            "grades": grades, "f1": grades.f1 if grades else None,
+            "budget": None if np.isinf(budget.total) else budget.total,
+            "for_all": round(budget.seconds_of_all(plan), 1),
+        }  # fmt: skip
         self.model_ = replace(model, record=self._record(bank))
         return self
 
@@ -283,7 +284,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
         """The name of a candidate in progress lines, such as "network 1 of 2"."""
         if candidate.method != "encoder":
             return str(candidate)
-        before = sum(trial.name.startswith("encoder") for trial in self.info_.trials)
+        before = sum(trial.name.startswith("encoder") for trial in self.info_.extra["trials"])
         return f"network {before + 1} of {before + 1 + n_networks}"
 
     def _train(self, candidate: Candidate, prepared: _PreparedTreebank, passes: int = 1) -> Member:
@@ -300,19 +301,19 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
     def _mix(self, members: TrainedMembers) -> Ensemble:
         """Mix the chosen members, and note in their trials that they were chosen."""
         chosen, weights = members.choose()
-        trained = [trial for trial in self.info_.trials if trial.verdict == "trained"]
+        trained = [trial for trial in self.info_.extra["trials"] if trial.verdict == "trained"]
         for k in chosen:
             trained[k].verdict = "member"
         mixed = tuple(members.members[k] for k in chosen)
         return Ensemble(mixed, weights, sharpness=members.sharpness(chosen, weights))
 
     def _record(self, bank: Treebank) -> dict[str, Any]:
-        grades = self.info_.grades
+        grades = self.info_.extra["grades"]
         return {
-            "method": "best", "budget": self.info_.budget, "trees": bank.n_trees,
+            "method": "best", "budget": self.info_.extra["budget"], "trees": bank.n_trees,
             "tokens": bank.n_tokens, "seed": self.seed,
-            "dev_trees": grades.n_trees if grades else 0, "dev_f1": self.info_.f1,
-            "trials": [trial.as_record() for trial in self.info_.trials],
+            "dev_trees": grades.n_trees if grades else 0, "dev_f1": self.info_.extra["f1"],
+            "trials": [trial.as_record() for trial in self.info_.extra["trials"]],
         }  # fmt: skip
 
 

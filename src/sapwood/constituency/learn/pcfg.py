@@ -29,8 +29,8 @@ from sapwood.constituency.learn.lexicon import (
 )
 from sapwood.core.errors import count, require_memory
 from sapwood.core.learner import FLAG, Domain, Estimator, maybe, one_of, parameter, whole
+from sapwood.core.progress import counted
 from sapwood.execute import Engine
-from sapwood.progress import counted
 
 if TYPE_CHECKING:
     from sapwood.constituency.learn.features import Features, FeatureSettings
@@ -259,8 +259,7 @@ class OnPlainGrammar(TreebankEstimator):
     seed: int = parameter(0, maybe(whole(0)), "Seed of the random numbers, where any are drawn.")
 
     def _prepare(self, bank: Trainable) -> TrainingData:
-        """Check the parameters and the memory, and count the treebank unless that was done."""
-        self._check_parameters()
+        """Check the memory, and count the treebank unless that was done."""
         data = (self.plain or PCFG()).prepare(bank, self._engine())
         self.require_memory(data)
         return data

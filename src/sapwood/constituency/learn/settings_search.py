@@ -31,10 +31,10 @@ from sapwood.constituency.learn.lexicon import LexiconSettings
 from sapwood.constituency.learn.pcfg import PCFG
 from sapwood.constituency.learn.registry import METHODS
 from sapwood.core.arrays import FloatArray
+from sapwood.core.progress import step
 from sapwood.corpora.tree import Tree
 from sapwood.execute import Engine, Threads
 from sapwood.execute.engine import load_shard
-from sapwood.progress import step
 
 # values that are tried beside the treebank's own, for methods with hidden states and for `pcfg`
 LATENT_VALUES: dict[str, tuple[Any, ...]] = {

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
-from sapwood.core.errors import FewDataWarning, count
 from sapwood.core.learner import StateParameters
-from sapwood.execute import peak_memory
 
 if TYPE_CHECKING:
     from sapwood.constituency.data.treebank import StoredTreebank, Treebank
@@ -23,7 +18,6 @@ if TYPE_CHECKING:
     from sapwood.constituency.learn.ensemble import EnsembleLPCFG
     from sapwood.constituency.learn.registry import Learner, Settings
     from sapwood.constituency.learn.settings_search import ChosenSettings
-    from sapwood.core.model_files import SavedModel
     from sapwood.corpora.tree import Tree
     from sapwood.execute import Engine
 
@@ -31,79 +25,6 @@ if TYPE_CHECKING:
 USUAL_STATES = StateParameters.parameters()["n_states"].default
 PACKAGES = ("numpy", "scipy", "numba", "safetensors", "typer", "rich", "pooch")
 MISSING = "missing"
-
-
-class Meter:
-    """Wall-clock and processor seconds since it was made, and the peak memory of the process."""
-
-    def __init__(self) -> None:
-        self._wall = perf_counter()
-        self._cpu = process_time()
-
-    def as_dict(self) -> dict[str, float | None]:
-        """The report's keys `seconds`, `cpu_seconds` (all threads) and `peak_memory_mb`."""
-        return {
-            "seconds": round(self.seconds, 3),
-            "cpu_seconds": round(self.cpu_seconds, 3),
-            "peak_memory_mb": peak_memory_mb(),
-        }
-
-    @property
-    def seconds(self) -> float:
-        """Wall-clock seconds so far."""
-        return perf_counter() - self._wall
-
-    @property
-    def cpu_seconds(self) -> float:
-        """Processor seconds of all threads so far."""
-        return process_time() - self._cpu
-
-
-def peak_memory_mb() -> float | None:
-    """The most memory this process has held, in MB; None where the platform does not tell."""
-    peak = peak_memory()
-    return None if peak is None else round(peak / 2**20, 1)
-
-
-def reset_peak_memory() -> None:
-    """Let the peak start again from what is held now, where the system can (Linux)."""
-    with suppress(OSError):  # elsewhere it stays the peak of the process so far
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def with_provenance(model: Any, **origin: Any) -> Any:
-    """The model of any kind with a record of where it comes from, and of what made it.
-
-    Examples
-    --------
-    >>> from sapwood.constituency.grammar.from_text import bundled_grammar
-    >>> sorted(with_provenance(bundled_grammar(), treebanks=["mine.mrg"]).record)
-    ['method', 'sapwood', 'treebanks']
-    """
-    from sapwood import __version__
-
-    return replace(model, record={**model.record, **origin, "sapwood": __version__})
-
-
-def warn_few(model: SavedModel, n: int, noun: str) -> None:
-    """Warn, with a `FewDataWarning`, where a model was learnt from very few examples.
-
-    Parameters
-    ----------
-    n
-        Number of trees, sentences or strings that the model was learnt from.
-    noun
-        What they are, in the singular.
-    """
-    if n >= FewDataWarning.FEWEST:
-        return
-    n_weights = sum(x.size for x in model.to_file().arrays.values() if x.dtype.kind == "f")
-    warning = FewDataWarning(
-        f"{count(n_weights, 'weight')} were learnt from {count(n, noun)} only, and may be wrong "
-        f"for any other {noun}",
-        f"give at least {FewDataWarning.FEWEST}, and some hundred where the model is to be used",
-    )
-    warnings.warn(warning, stacklevel=2)
 
 
 def train_method(
@@ -179,12 +100,16 @@ def budget_report(learner: EnsembleLPCFG, cpu_seconds: float) -> dict[str, Any]:
     """How an ensemble kept its budget, what became of its candidates, and its scores, if any."""
     info = learner.info_
     report = {
-        "budget": info.budget,
+        "budget": info.extra["budget"],
         "budget_seconds": round(cpu_seconds - info.seconds.get("warming up", 0.0), 3),
-        "seconds_for_all": info.for_all,
-        "trials": [asdict(trial) for trial in info.trials],
+        "seconds_for_all": info.extra["for_all"],
+        "trials": [asdict(trial) for trial in info.extra["trials"]],
     }
-    return report if info.grades is None else report | {"dev": dev_report(info.grades)}
+    return (
+        report
+        if info.extra["grades"] is None
+        else report | {"dev": dev_report(info.extra["grades"])}
+    )
 
 
 def score_on(model: Model, gold: Sequence[Tree], jobs: Engine | int = 1) -> dict[str, Any]:
@@ -238,6 +163,7 @@ def comparison_row(
     """
     from sapwood.constituency.learn.registry import METHODS, Settings
     from sapwood.execute import as_engine
+    from sapwood.execute.engine import Meter, peak_memory_mb, reset_peak_memory
 
     chosen = METHODS[method]
     engine = as_engine(jobs)

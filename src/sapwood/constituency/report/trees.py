@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sapwood.progress import counted
+from sapwood.core.progress import counted
 
 if TYPE_CHECKING:
     from sapwood.constituency.data.statistics import TreeCounts

@@ -127,6 +127,11 @@ def is_export(head: str) -> bool:
     return _EXPORT.match(next(rows, "")) is not None
 
 
+def is_graph_format(head: str) -> bool:
+    """Whether a text starts as TIGER-XML or NEGRA export does."""
+    return is_export(head) or is_tigerxml(head)
+
+
 def is_sinica(head: str) -> bool:
     """Whether one of the first lines is a clause of Sinica's notation."""
     if is_penn(head):

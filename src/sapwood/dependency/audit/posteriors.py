@@ -8,12 +8,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from sapwood.core.arrays import FloatArray, IntArray
+from sapwood.core.progress import step
 from sapwood.dependency.audit.located import Annotation, LocatedSentence
 from sapwood.dependency.data.bank import ArcBank
 from sapwood.dependency.learn.crf import ArcCRF, ArcEnsemble
 from sapwood.dependency.parse.parser import ArcParse, ArcParser
 from sapwood.execute import Engine
-from sapwood.progress import step
 
 Name = TypeVar("Name", int, str)
 LEAST = 0.005  # posterior that is kept

@@ -26,6 +26,7 @@ from sapwood.auditing.nuclei import Nuclei, count_differences
 from sapwood.auditing.scoring import Candidates, Scored, measure, score_candidates
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import CorpusError
+from sapwood.core.progress import step
 from sapwood.dependency.audit.edits import KINDS, Edit, apply_edits, edits_between
 from sapwood.dependency.audit.located import Annotation, LocatedSentence, LocatedSentences
 from sapwood.dependency.audit.planting import Confusions, Planted, plant
@@ -42,7 +43,6 @@ from sapwood.dependency.audit.signals import (
 )
 from sapwood.dependency.learn.crf import ArcCRF, ArcEnsemble
 from sapwood.execute import Engine, Threads
-from sapwood.progress import step
 
 MOST_ELSEWHERE = 10  # other places that a finding lists
 

@@ -292,7 +292,8 @@ class ArcBank(RaggedBank[Arcs]):
     head: Int32Array
     relation: Int32Array
     texts: tuple[str, ...] = ()
-    n_tokens: int = field(init=False)
+    n_sentences: int = field(init=False)
+    n_tokens: int = field(init=False)  # number of words, counted with repetition
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("word", "upos", "xpos", "head", "relation")
     NAME: ClassVar[str] = "bank"
@@ -311,7 +312,8 @@ class ArcBank(RaggedBank[Arcs]):
         return packer.bank()
 
     def __post_init__(self) -> None:
-        vars(self)["n_tokens"] = int(self.offsets[-1] - self.offsets[0])
+        n_tokens = int(self.offsets[-1] - self.offsets[0])
+        vars(self).update(n_sentences=len(self.offsets) - 1, n_tokens=n_tokens)
 
     def __repr__(self) -> str:
         sizes = f"{count(len(self), 'sentence')}, {count(self.n_tokens, 'word')}"

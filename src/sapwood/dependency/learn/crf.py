@@ -55,7 +55,7 @@ from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan, tell_pass
 from sapwood.dependency.model.arc_model import ArcMember, EncoderMember, LatentMember
 from sapwood.dependency.model.dependency import TAG_COLUMNS
 from sapwood.dependency.parse import templates as arc_templates
-from sapwood.execute import Threads
+from sapwood.execute import Engine, Threads
 from sapwood.networks.training import BATCH_PARTS, NetworkPlan
 
 MIN_ENCODER_PASSES = 3  # with fewer, the network is worse than the other members
@@ -77,11 +77,9 @@ class ArcEstimator(Estimator):
     )
     on_pass: Callable[..., Any] | None = former_callback("on_pass")
 
-    def _prepare(self, bank: ArcBankLike) -> ArcTrainer:
+    def _prepare(self, bank: ArcBankLike, engine: Engine) -> ArcTrainer:
         """Train tagger and pruner."""
-        return ArcTrainer.prepare(
-            as_arc_bank(bank), self._engine(), self.folds, self.seed, self.embeddings
-        )
+        return ArcTrainer.prepare(as_arc_bank(bank), engine, self.folds, self.seed, self.embeddings)
 
 
 class ArcCRF(ArcEstimator):
@@ -104,9 +102,8 @@ class ArcCRF(ArcEstimator):
 
     def fit(self, bank: ArcBankLike) -> Self:
         """Learn from dependency trees."""
-        self._check_parameters()
         clock = PhaseClock()
-        trainer = self._prepare(bank)
+        trainer = self._prepare(bank, self._engine())
         clock.tick("tags and arcs")
         self.info_ = Info()
         plan = MemberPlan.usual(self.order, self.passes, self.rate)
@@ -168,7 +165,6 @@ class LatentArcCRF(ArcEstimator):
 
     def fit(self, bank: ArcBankLike) -> Self:
         """Learn from dependency trees."""
-        self._check_parameters()
         clock = PhaseClock()
         bank = as_arc_bank(bank)
         shared: dict[str, Any] = {"seed": self.seed, "n_jobs": self.n_jobs, "engine": self.engine}
@@ -232,33 +228,33 @@ class ArcEnsemble(ArcEstimator):
 
     def fit(self, bank: ArcBankLike) -> Self:
         """Learn from dependency trees."""
-        self._check_parameters()
         clock = PhaseClock()
-        end = self._now() + (inf if self.budget is None else self.budget - self.spent)
-        trainer = self._prepare(bank)
+        engine = self._engine()
+        # CPU seconds of this process; seconds on the clock where others do the work
+        now = process_time if isinstance(engine, Threads) else perf_counter
+        end = now() + (inf if self.budget is None else self.budget - self.spent)
+        trainer = self._prepare(bank, engine)
         clock.tick("tags and arcs")
         labels = trainer.train_labels(self.seed)
         clock.tick("relations")
         self.info_ = Info(extra={"members": [], "left_out": []})
-        encoder = self._train_encoder(trainer, end)
+        encoder = self._train_encoder(trainer, end, now, engine.jobs_here)
         clock.tick("network")
-        members = tuple(self._train_members(trainer, end))
+        members = tuple(self._train_members(trainer, end, now, engine))
         clock.tick("members")
         self.info_.seconds = clock.seconds
-        self.info_.extra["iterations"] = len(self.info_.members)
+        self.info_.extra["iterations"] = len(self.info_.extra["members"])
         iterations = len(members) * self.passes
         self.model_ = trainer.model(
             members, labels, "best", encoder, iterations=iterations, seed=self.seed
         )
         return self
 
-    def _now(self) -> float:
-        """CPU seconds of this process; seconds on the clock where others do the work."""
-        return process_time() if isinstance(self._engine(), Threads) else perf_counter()
-
-    def _train_encoder(self, trainer: ArcTrainer, end: float) -> EncoderMember | None:
+    def _train_encoder(
+        self, trainer: ArcTrainer, end: float, now: Callable[[], float], jobs: int
+    ) -> EncoderMember | None:
         """The network, with as many passes as there is time for; None for none."""
-        jobs, started = min(self._engine().jobs_here, BATCH_PARTS), self._now()
+        jobs, started = min(jobs, BATCH_PARTS), now()
         n_words = trainer.data.bank.n_tokens
         plan = NetworkPlan.usual(n_words, self.encoder_passes, self.seed)
         passes = plan.passes
@@ -270,12 +266,14 @@ class ArcEnsemble(ArcEstimator):
             return None
         note = partial(tell_pass, "network")
         network = trainer.train_encoder(replace(plan, passes=passes), jobs, note)
-        self.info_.members.append(("network", self._now() - started))
+        self.info_.extra["members"].append(("network", now() - started))
         return EncoderMember(network, ENCODER_WEIGHT)
 
-    def _train_members(self, trainer: ArcTrainer, end: float) -> Iterator[ArcMember]:
+    def _train_members(
+        self, trainer: ArcTrainer, end: float, now: Callable[[], float], engine: Engine
+    ) -> Iterator[ArcMember]:
         """Members, as many at a time as there are threads, until the time is up."""
-        engine, kinds = self._engine(), list(arc_templates.MEMBERS.items())
+        kinds = list(arc_templates.MEMBERS.items())
         plans = []
         for number in range(self.members):
             name, (order, templates) = kinds[number % len(kinds)]
@@ -283,14 +281,14 @@ class ArcEnsemble(ArcEstimator):
         longest = 0.0
         while plans:
             some, rest = plans[: engine.jobs_here], plans[engine.jobs_here :]
-            if longest and self._now() + longest * len(some) > end:
+            if longest and now() + longest * len(some) > end:
                 self.info_.extra["left_out"] += [name for _, name, _ in plans]
                 return
             plans = rest
             task = partial(_train_member, trainer, self.seed)
             for name, seconds, member in engine.stream(task, some, ahead=1):
                 longest = max(longest, seconds)
-                self.info_.members.append((name, seconds))
+                self.info_.extra["members"].append((name, seconds))
                 yield member
 
 

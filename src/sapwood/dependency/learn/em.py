@@ -21,6 +21,7 @@ import numpy as np
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.learner import Info
+from sapwood.core.progress import step, tell
 from sapwood.core.training_loops import EMResult, EMSteps, EMStop, gains_less_than, run_em
 from sapwood.dependency.data.bank import ArcBankLike
 from sapwood.dependency.learn.moments import (
@@ -36,7 +37,6 @@ from sapwood.dependency.learn.spectral import SpectralDependency, SpectralHMM, m
 from sapwood.dependency.model.dependency import HiddenMarkovModel, Seen
 from sapwood.dependency.model.latent import LatentArcs
 from sapwood.execute import Engine, Placed
-from sapwood.progress import step, tell
 
 Valence = tuple[slice, slice] | None
 LOG_NOISE = np.log(3.0)  # of a random start, as Matsuzaki et al. (2005) have it
@@ -57,7 +57,6 @@ class EMDependency(ArcEMParameters, ArcParameters):
 
     def fit(self, trees: ArcBankLike) -> Self:
         """Learn from an `ArcBank`, a list of `Arcs`, or a path."""
-        self._check_parameters()
         bank, seen = self._see(trees)
         n, valence = seen.n_symbols, seen.valence_rows
         require_latent_memory(bank, self._engine(), n, self.n_states, EM_KERNEL_BYTES)
@@ -91,7 +90,6 @@ class EMHMM(ArcEMParameters, ChainParameters):
 
     def fit(self, sentences: Iterable[Sequence[str]]) -> Self:
         """Learn from lists of words."""
-        self._check_parameters()
         kept, seen, trees, sizes = self._read(sentences)
         engine, placed, counts = self._place(trees, seen.n_symbols)
         if self.start == "random":

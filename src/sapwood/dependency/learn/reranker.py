@@ -26,18 +26,17 @@ import numpy.typing as npt
 from sapwood.core.arrays import FloatArray, IntArray, starts_of
 from sapwood.core.errors import CorpusError, SapwoodError, count
 from sapwood.core.learner import Info, PhaseClock, between, one_of, parameter, positional, whole
+from sapwood.core.progress import counted
 from sapwood.dependency.data.bank import ArcBank, ArcBankLike, as_arc_bank
 from sapwood.dependency.data.reader import CandidateLists
 from sapwood.dependency.learn.crf import ArcEstimator
 from sapwood.dependency.learn.em import EMDependency
 from sapwood.dependency.learn.spectral import SpectralDependency
-from sapwood.dependency.learn.tagger import FOLD_BLOCK
-from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan, tell_pass
+from sapwood.dependency.learn.trainer import FOLD_BLOCK, ArcTrainer, MemberPlan, tell_pass
 from sapwood.dependency.model.arc_model import LIST_FEATURES, ArcModel, ArcRerankModel, LatentScorer
 from sapwood.dependency.model.tables import FeatureTable
 from sapwood.dependency.parse.parser import ArcParser
 from sapwood.dependency.parse.reranking import dense_features, propose_trees, tag_triples
-from sapwood.progress import counted
 
 TRIPLE_BITS = 18  # of hashed triples of tags
 MAX_TRIPLE_TAGS = 100  # of a tag set whose triples are not too sparse
@@ -238,13 +237,12 @@ class ArcReranker(ArcEstimator):
 
     def fit(self, bank: ArcBankLike) -> Self:
         """Learn from dependency trees."""
-        self._check_parameters()
         bank = as_arc_bank(bank)
         if len(bank) < 2 * self.list_folds:
             msg = f"{count(len(bank), 'sentence')} for {self.list_folds} folds"
             raise CorpusError(msg, hint="give more sentences, or use fewer list_folds")
         clock = PhaseClock()
-        trainer, column = self._prepare(bank), self.tag_column(bank)
+        trainer, column = self._prepare(bank, self._engine()), self.tag_column(bank)
         labels = trainer.train_labels(self.seed)
         clock.tick("tags, arcs, relations")
         folds = counted(range(self.list_folds), "lists of trees", unit="fold")
@@ -266,11 +264,11 @@ class ArcReranker(ArcEstimator):
         latent = latent if len(choice.weights.dense) > len(LIST_FEATURES) else ()
         clock.tick("parser")
         self.info_ = rerank_info(data, choice)
-        self.info_.seconds, self.info_.without_latent = clock.seconds, reason
+        self.info_.seconds, self.info_.extra["without_latent"] = clock.seconds, reason
         record = {
             "method": "rerank", "sentences": len(bank), "tokens": bank.n_tokens,
             "iterations": choice.passes, "held": list(choice.held),
-            "held_uas": self.info_.held_uas, "parser_uas": self.info_.parser_uas,
+            "held_uas": self.info_.extra["held_uas"], "parser_uas": self.info_.extra["parser_uas"],
         }  # fmt: skip
         self.model_ = ArcRerankModel(column, *choice.weights, latent, parser, self.n_best, record)
         return self

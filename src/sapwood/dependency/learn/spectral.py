@@ -80,7 +80,6 @@ class SpectralDependency(SpectralParameters, ArcParameters):
 
     def fit(self, trees: ArcBankLike) -> Self:
         """Learn from an `ArcBank`, a list of `Arcs`, or a path."""
-        self._check_parameters()
         bank, seen = self._see(trees)
         arcs, record = self.learn_tables(bank, seen)
         self.model_ = self._model(seen, arcs, bank, record)
@@ -135,7 +134,6 @@ class SpectralHMM(SpectralParameters, ChainParameters):
 
     def fit(self, sentences: Iterable[Sequence[str]]) -> Self:
         """Learn from lists of words."""
-        self._check_parameters()
         _, seen, trees, sizes = self._read(sentences)
         engine, placed, counts = self._place(trees, seen.n_symbols)
         basis = project_symbols(counts, self.n_states, self.projection, power=self.power)

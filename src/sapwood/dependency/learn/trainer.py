@@ -1,76 +1,205 @@
-"""Training of the parts of a dependency parser: pruner, members, relations, network.
+"""Training of the parts of a dependency parser by AdaGrad: tagger, pruner, members, relations.
 
-The pruner and the members are log-linear models of hashed features, trained by AdaGrad sentence by
-sentence; their weights are averaged over the last half of the passes. The network learns tags,
-heads and relations together, each word on its own: its loss is the sum of their negative
-log-probabilities. Trees come in when sentences are parsed.
+All are log-linear models of hashed features, trained sentence by sentence; weights are averaged
+over the last half of the passes. The parser learns from tags of taggers that have not seen the
+sentence (jackknifing), since it will see such tags in new sentences.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arrays import IntArray, ranges
+from sapwood.core.arrays import Int32Array, ranges
 from sapwood.core.errors import CorpusError, count, require_memory
-from sapwood.core.training_loops import WeightTable
+from sapwood.core.progress import counted, tell
+from sapwood.core.training_loops import WeightTable, run_adagrad
 from sapwood.corpora.eigenwords import Eigenwords
-from sapwood.corpora.vocabulary import Words
+from sapwood.corpora.vocabulary import COLUMN, Words, hash_of
 from sapwood.dependency.data.bank import ArcBank
 from sapwood.dependency.data.transform import LIFTED, lift
 from sapwood.dependency.kernels.arc_layout import Templates
-from sapwood.dependency.learn.tagger import (
-    TablePlan,
-    Tagger,
-    TaggerTrainer,
-    choose_templates,
-    cluster_words,
-    familiar_words,
-    table_bits,
-    train_table,
-)
+from sapwood.dependency.learn.arc_network import train_arc_network
 from sapwood.dependency.model.arc_model import ArcMember, ArcModel, EncoderMember
-from sapwood.dependency.model.tables import FeatureTable
+from sapwood.dependency.model.tables import FeatureTable, TagLexicon, WordClusters, cluster_words
 from sapwood.dependency.parse import templates as arc_templates
 from sapwood.dependency.parse.scoring import (
+    TagForest,
     WordRows,
+    best_tags,
     head_step,
     label_step,
     likely_arcs,
     sentence_rows,
+    tag_forest,
+    tag_step,
     tree_step,
 )
 from sapwood.execute import Engine
-from sapwood.networks.network import EncoderSizes, Network
-from sapwood.networks.scores import (
-    ArcSizes,
-    arc_vectors,
-    arc_vectors_backward,
-    biaffine_heads,
-    biaffine_heads_backward,
-    biaffine_relations,
-    biaffine_relations_backward,
-    init_arcs,
-)
-from sapwood.networks.training import (
-    SIDE_LOSS,
-    AfterPass,
-    NetworkPlan,
-    NetworkTrainer,
-    PartGradient,
-    cross_entropy,
-)
-from sapwood.progress import counted, tell
+from sapwood.networks.network import Network
+from sapwood.networks.training import AfterPass, NetworkPlan
 
 _MEMBER_WEIGHTS = (64, 24)  # see `TablePlan`
 # bytes of Numba and compiled kernels; bytes a token; arrays as large as the largest table of
 # weights, besides four for each thread; measured by `benchmarks/memory_estimates.py`
 _KERNEL_BYTES, _TOKEN_BYTES, _TABLE_COPIES = 150e6, 2_000, 5
+MIN_WORD_FEATURE_COUNT = 2  # words seen at least this often are features themselves
+MIN_CLOSED_COUNT = 10  # words seen at least this often have only tags seen with them
+MAX_RARE_COUNT = 3  # words seen at most this often show which tags unknown words have
+MAX_OPEN_TAGS = 64  # of unknown words: time grows with the square of their number
+FOLD_BLOCK = 25  # neighbouring sentences are held out together: texts are of one kind
+_TAGGER_WEIGHTS = (64, 24)  # weights a word, and the most, as a power of two
+
+
+def table_bits(n_tokens: int, room: tuple[int, int]) -> int:
+    """Logarithm of the size of a feature table for a treebank.
+
+    >>> table_bits(200_000, (16, 24)), table_bits(10, (16, 24)), table_bits(10**8, (16, 24))
+    (22, 12, 24)
+    """
+    weights_a_word, most = room
+    return min(most, max(12, (n_tokens * weights_a_word).bit_length()))
+
+
+class TablePlan(NamedTuple):
+    """Settings for training a feature table by AdaGrad."""
+
+    name: str
+    templates: Templates
+    room: tuple[int, int]  # weights a word of the treebank, and the most, as a power of two
+    passes: int
+    rate: float
+    seed: tuple[int, int]
+    spare: int = 0
+
+
+def train_table(
+    plan: TablePlan,
+    bank: ArcBank,
+    n: int,
+    step: Callable[[int, FeatureTable, WeightTable, float], float],
+    on_pass: Callable[[int, float], None] | None = None,
+) -> FeatureTable:
+    """Train the weights of features by steps over n sentences of a bank.
+
+    Parameters
+    ----------
+    step
+        Takes the index of a sentence, the features, the weights and the learning rate; returns the
+        log-likelihood before the step.
+    """
+    size = (1 << table_bits(bank.n_tokens, plan.room)) + plan.spare
+    table = WeightTable.of_size(size, name=plan.name)
+    features_of = FeatureTable(plan.templates, table.weights, plan.spare)
+    weights = run_adagrad(
+        table, n, lambda s, rate: step(s, features_of, table, rate), plan.passes, plan.rate,
+        np.random.default_rng(plan.seed), on_pass,
+    )  # fmt: skip
+    return FeatureTable.of(plan.templates, weights, plan.spare)
+
+
+def familiar_words(bank: ArcBank) -> npt.NDArray[np.uint32]:
+    """Hashes of the lower-case words that are features themselves, sorted."""
+    seen: Counter[str] = Counter()
+    for word, n in enumerate(np.bincount(bank.word, minlength=len(bank.words)).tolist()):
+        seen[bank.words[word].lower()] += n
+    kept = {hash_of(w) for w, n in seen.items() if n >= MIN_WORD_FEATURE_COUNT}
+    return np.array(sorted(kept), np.uint32)
+
+
+class Tagger(NamedTuple):
+    """A chain CRF over the tags that the lexicon allows."""
+
+    lexicon: TagLexicon
+    table: FeatureTable
+
+
+class TaggerTrainer:
+    """Trains taggers on the sentences of a bank, or on some of them."""
+
+    def __init__(self, bank: ArcBank, clusters: WordClusters | None) -> None:
+        pairs, tag = np.unique(np.stack([bank.upos, bank.xpos]), axis=1, return_inverse=True)
+        tags = tuple((bank.upos_names[u], bank.xpos_names[x]) for u, x in pairs.T.tolist())
+        self.bank, self.tag = bank, tag.ravel()
+        self.word_rows = WordRows(familiar_words(bank), tags, clusters)
+        of_words = self.word_rows.of_forms(bank.words)[bank.word]
+        self.lower, self.rows = of_words[:, COLUMN["L"]], sentence_rows(of_words, bank.offsets)
+        self.templates = choose_templates(arc_templates.TAGGER, clusters)
+
+    def train(self, sentences: npt.NDArray[np.int64], seed: int) -> Tagger:
+        """The tagger of some sentences, by AdaGrad."""
+        lexicon = self._lexicon(sentences)
+        types, sizes = lexicon.types(self.lower), np.diff(lexicon.starts)
+
+        def step(index: int, features_of: FeatureTable, table: WeightTable, rate: float) -> float:
+            tagger = Tagger(lexicon, features_of)
+            tokens, forest = self._forest(int(sentences[index]), types, tagger)
+            return tag_step(forest, self.tag[tokens], sizes[types[tokens]], table, rate)
+
+        plan = TablePlan("tagger", self.templates, _TAGGER_WEIGHTS, 4, 0.1, (seed, 0))
+        return Tagger(lexicon, train_table(plan, self.bank, len(sentences), step))
+
+    def _lexicon(self, sentences: npt.NDArray[np.int64]) -> TagLexicon:
+        """Tags of frequent words as they were seen; other words may also have any open tag."""
+        lower = [word.lower() for word in self.bank.words]
+        tags: dict[str, Counter[int]] = {}
+        for row in self._tokens(sentences).tolist():
+            tags.setdefault(lower[self.bank.word[row]], Counter())[int(self.tag[row])] += 1
+        of_rare = Counter(t for n in tags.values() if n.total() <= MAX_RARE_COUNT for t in n)
+        common = [t for t, n in of_rare.most_common(MAX_OPEN_TAGS) if n > 1]
+        open_tags = set(common) or set(of_rare) or set(self.tag)
+        allowed = {
+            hash_of(word): sorted(n if n.total() >= MIN_CLOSED_COUNT else open_tags | set(n))
+            for word, n in tags.items()
+        }
+        return TagLexicon.of(allowed, sorted(open_tags))
+
+    def _tokens(self, sentences: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return ranges(self.bank.offsets[sentences], self.bank.offsets[sentences + 1])
+
+    def _forest(self, s: int, types: Int32Array, tagger: Tagger) -> tuple[slice, TagForest]:
+        """The tokens of a sentence, and its sequences of tags."""
+        here = slice(int(self.bank.offsets[s]), int(self.bank.offsets[s + 1]))
+        rows = self.rows[here.start + 4 * s : here.stop + 4 * (s + 1)]
+        return here, tag_forest(rows, types[here], tagger.lexicon, tagger.table)
+
+    def jackknife(self, engine: Engine, folds: int, seed: int) -> npt.NDArray[np.int64]:
+        """The tag of each word, by a tagger that has not seen its sentence."""
+        fold = np.arange(self.bank.n_sentences) // FOLD_BLOCK % folds
+        if self.bank.n_sentences < FOLD_BLOCK * folds:
+            fold = np.arange(self.bank.n_sentences) % folds
+        results = engine.stream(partial(_tag_fold, self, fold, seed), range(folds), ahead=1)
+        tag = self.tag.copy()
+        for tokens, tags in counted(results, "taggers of folds", total=folds, unit="fold"):
+            tag[tokens] = tags
+        return tag
+
+
+def _tag_fold(
+    trainer: TaggerTrainer, fold: npt.NDArray[np.int64], seed: int, k: int
+) -> tuple[npt.NDArray[np.int64], list[int]]:
+    """Tokens of one fold, and their tags by a tagger of the other folds."""
+    others, own = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+    if not len(others) or not len(own):
+        return np.empty(0, np.int64), []
+    tagger = trainer.train(others, seed)
+    types = tagger.lexicon.types(trainer.lower)
+    tags: list[int] = []
+    for s in own.tolist():
+        _, forest = trainer._forest(s, types, tagger)
+        tags += best_tags(forest, tagger.table.weights).tolist()
+    return trainer._tokens(own), tags
+
+
+def choose_templates(templates: Templates, clusters: WordClusters | None) -> Templates:
+    """Templates, extended by templates of word clusters if there are clusters."""
+    return templates if clusters is None else arc_templates.with_clusters(templates)
 
 
 def tell_pass(member: str, done: int, likelihood: float) -> Any:
@@ -197,7 +326,7 @@ class ArcTrainer:
         embeddings: Eigenwords | None = None,
     ) -> ArcTrainer:
         """Train tagger and pruner."""
-        if not len(bank):
+        if not bank.n_sentences:
             msg = "no sentence to learn from"
             raise CorpusError(msg, hint="give CoNLL-U with at least one sentence")
         if (bank.head < 0).any():
@@ -206,11 +335,11 @@ class ArcTrainer:
         n_weights = 1 << table_bits(bank.n_tokens, _MEMBER_WEIGHTS)
         require_memory(
             parser_bytes(bank.n_tokens, n_weights, engine.jobs_here),
-            f"training on {count(len(bank), 'sentence')}",
+            f"training on {count(bank.n_sentences, 'sentence')}",
             "give fewer sentences, or use one thread (--jobs 1)",
         )
         trainer = TaggerTrainer(bank, None if embeddings is None else cluster_words(embeddings))
-        tagger = trainer.train(np.arange(len(bank)), seed)
+        tagger = trainer.train(np.arange(bank.n_sentences), seed)
         tag = trainer.jackknife(engine, folds, seed)
         data = TaggedSentences.of(bank, lift(bank).head, tag, trainer.word_rows)
         return cls.of(data, tagger, seed)
@@ -223,10 +352,10 @@ class ArcTrainer:
             return head_step(data.sentence(s), data.gold(s), features_of, table, rate)
 
         plan = TablePlan("likely arcs", arc_templates.PRUNER, (4, 22), 2, 0.02, (seed, 1))
-        pruner = train_table(plan, data.bank, len(data.bank), step)
+        pruner = train_table(plan, data.bank, data.bank.n_sentences, step)
         arcs = [
             likely_arcs(data.sentence(s), pruner, right=data.gold(s))
-            for s in counted(range(len(data.bank)), "likely arcs", unit="sentence")
+            for s in counted(range(data.bank.n_sentences), "likely arcs", unit="sentence")
         ]
         return cls(data, tagger, pruner, arcs)
 
@@ -244,7 +373,7 @@ class ArcTrainer:
         settings = TablePlan(
             "parser", templates, _MEMBER_WEIGHTS, plan.passes, plan.rate, (seed, 2)
         )
-        table = train_table(settings, data.bank, len(self.arcs), step, on_pass)
+        table = train_table(settings, data.bank, data.bank.n_sentences, step, on_pass)
         return ArcMember(plan.order, 1.0, table)
 
     def train_labels(self, seed: int) -> FeatureTable:
@@ -258,7 +387,7 @@ class ArcTrainer:
 
         templates = choose_templates(arc_templates.LABELS, data.word_rows.clusters)
         plan = TablePlan("relations", templates, (64, 24), 4, 0.1, (seed, 3), len(names))
-        return train_table(plan, data.bank, len(self.arcs), step)
+        return train_table(plan, data.bank, data.bank.n_sentences, step)
 
     def train_encoder(
         self, plan: NetworkPlan, jobs: int, on_pass: AfterPass | None = None
@@ -281,7 +410,7 @@ class ArcTrainer:
     ) -> ArcModel:
         """The trained parser, with a record of how it was trained."""
         bank, words, (relations, _) = self.data.bank, self.data.word_rows, self.data.relations
-        sizes = {"method": method, "sentences": len(self.arcs), "tokens": bank.n_tokens}
+        sizes = {"method": method, "sentences": bank.n_sentences, "tokens": bank.n_tokens}
         return ArcModel(
             tags=words.tags, relations=relations, familiar=words.familiar,
             lexicon=self.tagger.lexicon, tagger=self.tagger.table, pruner=self.pruner,
@@ -294,75 +423,3 @@ def parser_bytes(n_tokens: int, n_weights: int, jobs: int) -> float:
     """Estimated bytes for training a parser."""
     tables = 4 * (_TABLE_COPIES + 4 * jobs) * n_weights
     return _KERNEL_BYTES + _TOKEN_BYTES * n_tokens + tables
-
-
-def train_arc_network(
-    bank: ArcBank,
-    tags: tuple[int, IntArray],
-    relations: tuple[int, IntArray],
-    plan: NetworkPlan,
-    jobs: int,
-    on_pass: AfterPass | None = None,
-    sizes: tuple[EncoderSizes, ArcSizes] = (EncoderSizes(), ArcSizes()),
-) -> Network:
-    """Train a network on dependency trees.
-
-    Parameters
-    ----------
-    tags, relations
-        Their number, and that of each word, shape [n_tokens].
-    """
-    trainer = _ArcNetworkTrainer(bank, tags, relations, plan, sizes)
-    return trainer.train(trainer.gradient, jobs, on_pass)
-
-
-class _ArcNetworkTrainer(NetworkTrainer):
-    """Sentences with the heads, relations and tags of their words."""
-
-    def __init__(
-        self,
-        bank: ArcBank,
-        tags: tuple[int, IntArray],
-        relations: tuple[int, IntArray],
-        plan: NetworkPlan,
-        sizes: tuple[EncoderSizes, ArcSizes],
-    ) -> None:
-        encoder, arcs = sizes
-        shapes = encoder.shapes(tags[0]) | arcs.shapes(2 * encoder.state, relations[0])
-        sentences = [bank.sentence(s) for s in range(len(bank))]
-        super().__init__(sentences, encoder, shapes, init_arcs, plan)
-        # one row a word and one a root; rows of roots are never read
-        is_word = np.ones(len(self.words.word), bool)
-        is_word[self.words.starts[:-1]] = False
-        self.head, self.tag, self.relation = np.zeros((3, len(is_word)), np.int64)
-        self.head[is_word] = bank.head
-        self.tag[is_word], self.relation[is_word] = tags[1], relations[1]
-
-    def gradient(self, sentences: IntArray, rng: np.random.Generator, n_words: int) -> PartGradient:
-        """Loss and gradient of some sentences, longest first."""
-        batch = self.encode(sentences, rng)
-        P, G, packing, local = self.P, batch.G, batch.packing, batch.starts
-        first, end = self.words.starts[sentences], self.words.starts[sentences + 1]
-        vectors = arc_vectors(P, batch.encoding.states, packing, batch.dropout)
-        modifiers = ranges(local[:-1] + 1, local[1:])
-        offsets = np.repeat(local[:-1], np.diff(local) - 1)
-        row = batch.rows[modifiers]
-        loss, d_scores = 0.0, []
-        of_sentences = biaffine_heads(P, vectors, local.tolist())
-        bounds = zip(first.tolist(), end.tolist(), strict=True)
-        for posteriors, (start, stop) in zip(of_sentences, bounds, strict=True):
-            gold = self.head[start + 1 : stop]
-            of_sentence, d = cross_entropy(posteriors, gold, 1 / n_words)
-            loss += of_sentence
-            d_scores.append(d)
-        heads, gold = self.head[row] + offsets, self.relation[row]
-        relations = biaffine_relations(P, vectors, heads, modifiers)
-        weight = SIDE_LOSS / n_words
-        of_relations, d_relations = cross_entropy(relations.posteriors, gold, weight)
-        loss += SIDE_LOSS * of_relations
-        d_vectors = [
-            *biaffine_heads_backward(P, G, vectors, local.tolist(), d_scores),
-            *biaffine_relations_backward(P, G, vectors, relations, d_relations),
-        ]
-        d_states = arc_vectors_backward(P, G, vectors, packing, d_vectors)
-        return self.encode_backward(batch, loss, d_states, self.tag[row], n_words)

@@ -7,6 +7,7 @@ instead, which are read with the letters of that time.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -16,7 +17,8 @@ import numpy.typing as npt
 from sapwood.core.arrays import place_among, starts_of
 from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import require_type
-from sapwood.corpora.vocabulary import N_WORD_PROPERTIES, PROPERTIES
+from sapwood.corpora.eigenwords import Eigenwords
+from sapwood.corpora.vocabulary import N_WORD_PROPERTIES, PROPERTIES, hash_of
 from sapwood.dependency.kernels.arc_layout import (
     BETWEEN,
     N_ATOMS,
@@ -31,6 +33,8 @@ PLACES_OF_NUMBERS, PROPERTIES_OF_NUMBERS = "hmslrfeot", "FL12345abcdHWXPCKJ"
 _BETWEEN_LETTER, _UNUSED = ord("b"), 0  # in place of the letter of a word
 N_CLUSTERINGS = 2
 MAX_TABLE_SIZE = 1 << 26  # 256 MB, four times the largest table that is learnt
+FEW_CLUSTERS, MANY_CLUSTERS = 48, 512  # few are like tags, many like topics
+N_KMEANS_ROUNDS = 12  # features hardly change after that
 DENSE_FRACTION = 1 / 3  # of nonzero weights: above it, indices would take more room than zeros
 
 
@@ -256,3 +260,44 @@ class TagLexicon(NamedTuple):
         is_right = is_right and bool((np.diff(self.words.astype(np.int64)) > 0).all())
         if not is_right or found.min() < 0 or found.max() >= n_tags:
             raise ModelFormatError("the lexicon of tags does not give every word tags that exist")
+
+
+def cluster_words(vectors: Eigenwords, seed: int = 0) -> WordClusters:
+    """Two clusterings of the words that have vectors of their own, by k-means of directions.
+
+    Few words make fewer clusters: four words to each, or two. A word that is only known with
+    capitals stands for its small letters too.
+
+    Examples
+    --------
+    >>> import sapwood as sw
+    >>> text = [["the", "dog", "eats"], ["the", "cat", "eats"], ["a", "car", "stops"]] * 5
+    >>> clusters = cluster_words(sw.WordEmbedding(2).fit(text).model_)
+    >>> hashes = np.array([hash_of(word) for word in ("dog", "cat", "a")])
+    >>> dog, cat, a = clusters.of(hashes, hashes)[:, 0]
+    >>> dog == cat, dog == a
+    (np.True_, np.False_)
+    """
+    words = vectors.vocabulary.words
+    points = vectors.vectors[: len(words)] * vectors.strengths
+    points = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
+    sizes = ((FEW_CLUSTERS, 4), (MANY_CLUSTERS, 2))
+    both = [_k_means(points, min(k, -(-len(words) // n)), seed) for k, n in sizes]
+    rows = np.stack(both, axis=1)
+    of_word = {hash_of(word.lower()): row for word, row in zip(words, rows, strict=True)}
+    of_word |= {hash_of(word): row for word, row in zip(words, rows, strict=True)}
+    hashes = sorted(of_word)
+    clusters = np.array([of_word[number] for number in hashes], np.int32)
+    return WordClusters(np.array(hashes, np.uint32), clusters.reshape(-1, 2))
+
+
+def _k_means(points: np.ndarray, k: int, seed: int) -> np.ndarray:
+    """Cluster of each point."""
+    from scipy.cluster.vq import kmeans2
+
+    unlike = np.unique(points, axis=0)
+    k = min(k, len(unlike))
+    starts = np.random.default_rng(seed).choice(len(unlike), k, replace=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an empty cluster does no harm
+        return np.asarray(kmeans2(points, unlike[starts], iter=N_KMEANS_ROUNDS, minit="matrix")[1])

@@ -24,6 +24,7 @@ from sapwood.core.learner import (
     positional,
     whole,
 )
+from sapwood.core.progress import counted, step
 from sapwood.core.training_loops import EMSteps, EMStop, gains_less_than, iterate_em, run_em
 from sapwood.corpora.tree import is_tree
 from sapwood.execute import Engine, Placed
@@ -36,7 +37,6 @@ from sapwood.hankel.learn.shared import (
     string_record,
 )
 from sapwood.hankel.model.weighted_grammar import WeightedGrammar, portions, refuse_long_strings
-from sapwood.progress import counted, step
 
 ROUNDS = 4  # of quasi-Newton steps, with EM in between; each begins with new curvature
 QUASI_NEWTON_STEPS = 250  # quasi-Newton steps of a round
@@ -93,7 +93,6 @@ class EMWCFG(Estimator):
             How many strings there were, where those given are all up to the length of the longest
             of them: of the others, it is known that they are longer.
         """
-        self._check_parameters()
         engine, info = self._engine(), string_info()
         shards: Any
         if not isinstance(strings, (str, bytes, Mapping)) and hasattr(strings, "__iter__"):
@@ -103,7 +102,7 @@ class EMWCFG(Estimator):
         counts: Mapping[Any, float]
         lengths: dict[Any, int]
         if is_tree_bank:
-            counts, info.n_wide = _read_trees(strings)
+            counts, info.extra["n_wide"] = _read_trees(strings)
             lengths = {x: len(x.words) for x in counts}
             symbols = symbols_of(x.words for x in counts)
             shards = tree_shards(counts, {x: i for i, x in enumerate(symbols)})
@@ -114,9 +113,9 @@ class EMWCFG(Estimator):
             symbols = symbols_of(counts)
             shards = string_shards(counts, {x: i for i, x in enumerate(symbols)})
         n_given = float(sum(counts.values()))
-        info.n_strings = n_given if n is None else n
-        if info.n_strings > n_given:
-            shards.append(LongStrings(info.n_strings - n_given, max(lengths.values())))
+        info.extra["n_strings"] = n_given if n is None else n
+        if info.extra["n_strings"] > n_given:
+            shards.append(LongStrings(info.extra["n_strings"] - n_given, max(lengths.values())))
         mean = sum(lengths[x] * t for x, t in counts.items()) / n_given
         placed, rng = engine.place(shards), np.random.default_rng(self.seed)
         runs = (
@@ -126,7 +125,7 @@ class EMWCFG(Estimator):
         found, self.log_likelihoods_ = max(runs, key=lambda run: run[1][-1])
         info.history = [{"log_likelihood": value} for value in self.log_likelihoods_]
         info.extra["iterations"] = len(self.log_likelihoods_) - 1
-        info.log_likelihood = self.log_likelihoods_[-1]
+        info.extra["log_likelihood"] = self.log_likelihoods_[-1]
         self.info_ = info
         record = string_record(info, "em", self.n_states) | {"seed": self.seed}
         self.model_ = replace(found, record=record)
@@ -136,7 +135,7 @@ class EMWCFG(Estimator):
         self, start: WeightedGrammar, placed: Placed, engine: Engine, info: Info
     ) -> tuple[WeightedGrammar, list[float]]:
         """EM from a start; the log-likelihood of each model on the way."""
-        least = self.tolerance * info.n_strings
+        least = self.tolerance * info.extra["n_strings"]
         steps = EMSteps[WeightedGrammar, ExpectedRules](
             lambda model: engine.total(expect_grammar_counts, placed, model),
             maximise_grammar_counts,

@@ -51,11 +51,11 @@ def string_info(**known: Any) -> Info:
 
 def judge_conditioning(info: Info, found: HankelConditioning) -> None:
     """Record the conditioning, and warn where noise drowns the singular values that are kept."""
-    info.conditioning = found
+    info.extra["conditioning"] = found
     if found.relative_error > MOST_ERROR:
         info.warn(
             f"ill-conditioned: the smallest singular value kept, {found.smallest:.3g}, is not "
-            f"above the noise of {info.n_strings:,.0f} strings, about "
+            f"above the noise of {info.extra['n_strings']:,.0f} strings, about "
             f"{found.noise:.3g}: fewer states, or more strings",
             stacklevel=2,
         )
@@ -64,13 +64,15 @@ def judge_conditioning(info: Info, found: HankelConditioning) -> None:
 def string_record(info: Info, method: str, n_states: int) -> dict[str, Any]:
     """The record of the training in a model file."""
     record: dict[str, Any] = {"method": method, "states": n_states}
-    if np.isfinite(info.n_strings):
-        record["strings"] = int(info.n_strings) if info.n_strings % 1 == 0 else info.n_strings
-    if info.basis is not None:
-        record["basis"] = list(info.basis)
-        record["singular_values"] = [float(f"{x:.4g}") for x in info.singular_values[:32]]
-    if info.log_likelihood is not None:
-        record |= {"iterations": info.iterations, "log_likelihood": info.log_likelihood}
+    found = info.extra
+    n_strings, log_likelihood = found["n_strings"], found["log_likelihood"]
+    if np.isfinite(n_strings):
+        record["strings"] = int(n_strings) if n_strings % 1 == 0 else n_strings
+    if found["basis"] is not None:
+        record["basis"] = list(found["basis"])
+        record["singular_values"] = [float(f"{x:.4g}") for x in found["singular_values"][:32]]
+    if log_likelihood is not None:
+        record |= {"iterations": found["iterations"], "log_likelihood": log_likelihood}
     return record
 
 
@@ -190,5 +192,5 @@ def choose_states(
     learn
         Learns a model of a number of states from the rest of the strings.
     """
-    info.risks = best_rank(learn, lambda model: risk(model, held, rest), most) or {1: 0.0}
-    return choose_rank(info.risks)
+    info.extra["risks"] = best_rank(learn, lambda model: risk(model, held, rest), most) or {1: 0.0}
+    return choose_rank(info.extra["risks"])

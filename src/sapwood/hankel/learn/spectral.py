@@ -83,7 +83,6 @@ class SpectralWCFG(RankParameters):
 
     def fit(self, trees: Any) -> Self:
         """Learn from trees, or from `Bracketed` strings."""
-        self._check_parameters()
         engine = self._engine()
         strings, n_wide = read_bracketed(trees)
         basis = Basis.by_frequency(count_brackets(strings, engine), self.basis)
@@ -111,13 +110,13 @@ class SpectralWCFG(RankParameters):
         self, basis: Basis, counts: HankelCounts, n: int | None, info: Info
     ) -> WeightedGrammar:
         """The grammar of Lemma 1; an infinite number of strings means exact moments."""
-        is_exact = np.isinf(info.n_strings)
-        info.n_strings = info.n_strings if is_exact else counts.n
-        info.basis = basis.shape
+        is_exact = np.isinf(info.extra["n_strings"])
+        info.extra["n_strings"] = info.extra["n_strings"] if is_exact else counts.n
+        info.extra["basis"] = basis.shape
         whole, pairs = counts.whole / counts.n, counts.pairs / counts.n
-        noise = sampling_noise(whole, info.n_strings)
+        noise = sampling_noise(whole, info.extra["n_strings"])
         factors = factorise(whole, n, noise)
-        info.singular_values = factors.values
+        info.extra["singular_values"] = factors.values
         judge_conditioning(info, conditioning(factors, noise))
         row = whole[[0]].toarray()[0]
         made = operators(factors, row, whole[:, basis.symbol_columns].toarray(), pairs)
@@ -128,7 +127,7 @@ class SpectralWCFG(RankParameters):
         held = strings[::HELD_OUT_EVERY]
         rest = [x for place, x in enumerate(strings) if place % HELD_OUT_EVERY]
         if not rest:
-            info.risks = {1: 0.0}
+            info.extra["risks"] = {1: 0.0}
             return 1
         counts = count_hankel(rest, basis, self._engine())
         seen, apart = (Counter(x.words for x in part) for part in (rest, held))
@@ -161,7 +160,6 @@ class SpectralWFA(RankParameters):
 
     def fit(self, strings: Any) -> Self:
         """Learn from strings, lists of symbols, or from a mapping of strings to counts."""
-        self._check_parameters()
         counts = read_strings(strings)
         info = string_info(n_strings=float(counts.total()))
         n = self.n_states
@@ -180,10 +178,10 @@ class SpectralWFA(RankParameters):
         refuse_large_automaton(observed, len(symbols), n or 1)
         blocks = PrefixBlocks.of(observed, symbols, self.basis)
         matrix = blocks.matrix
-        info.basis = matrix.shape
-        noise = sampling_noise(matrix, info.n_strings or np.inf)
+        info.extra["basis"] = matrix.shape
+        noise = sampling_noise(matrix, info.extra["n_strings"] or np.inf)
         factors, initial, final, made = automaton(matrix, blocks.steps, len(symbols), n, noise)
-        info.singular_values = factors.values
+        info.extra["singular_values"] = factors.values
         judge_conditioning(info, conditioning(factors, noise))
         return SequenceModel(symbols, initial, final, made, string_record(info, "wfa", factors.n))
 

@@ -23,6 +23,7 @@ import numpy as np
 from sapwood.core.arrays import FloatArray, IntArray, starts_of
 from sapwood.core.errors import count
 from sapwood.core.learner import FLAG, Info, at_least, maybe, one_of, parameter, whole
+from sapwood.core.progress import counted
 from sapwood.hankel.learn.consistency import problem_of, refuse_long_list, refuse_oversize
 from sapwood.hankel.learn.moments import Basis, Inside, count_cuts, frequencies, symbols_of
 from sapwood.hankel.learn.shared import (
@@ -45,7 +46,6 @@ from sapwood.linalg.hankel import (
     sampling_noise,
 )
 from sapwood.linalg.low_rank import Problem, Solution
-from sapwood.progress import counted
 
 SOLVER_STEPS, PRINTED_STEPS = 2000, 50
 UNCONVERGED = 0.01  # feasibility or relative duality gap above which the end is no optimum
@@ -110,7 +110,6 @@ class UnsupervisedWCFG(RankParameters):
             How many strings there were, where those given are only the short ones of them; 1 for
             probabilities, which have no noise.
         """
-        self._check_parameters()
         counts = read_strings(strings)
         fraction = counts.total() / n if n else 1.0
         info = string_info(n_strings=np.inf if n == 1 else float(n or counts.total()))
@@ -131,7 +130,7 @@ class UnsupervisedWCFG(RankParameters):
         record = string_record(info, f"unsupervised ({self.solver})", rank)
         model = WeightedGrammar(basis.symbols, *made, record)
         if self.refine == "values":
-            model = fit_values(model, observed, n=info.n_strings)
+            model = fit_values(model, observed, n=info.extra["n_strings"])
         self.info_, self.model_ = info, model
         return self
 
@@ -159,25 +158,25 @@ class UnsupervisedWCFG(RankParameters):
     ) -> tuple[Operators, int]:
         """The Hankel matrix, and the grammar that Lemma 1 makes of it."""
         s = len(basis.insides)
-        info.basis = basis.shape
+        info.extra["basis"] = basis.shape
         is_factored = self.solver == "factored"
         problem = problem_of(
             basis, observed, only_observed=is_factored, slack=self.slack,
             composed=self.composed and not is_factored,
         )  # fmt: skip
-        info.solver = {
+        info.extra["solver"] = {
             "listed": len(problem.rows), "observed": problem.n_observed,
             "constraints": problem.n_constraints,
         }  # fmt: skip
         if is_factored:
             return self._factored(problem, basis, n, info)
         known = problem.matrix(problem.project(np.zeros(len(problem.rows))))[:, :s]
-        noise = sampling_noise(known, info.n_strings or np.inf)
+        noise = sampling_noise(known, info.extra["n_strings"] or np.inf)
         found = self._complete(problem, known, n, noise)
-        info.solver.update(found.as_dict())
+        info.extra["solver"].update(found.as_dict())
         matrix = found.matrix
         factors = factorise(matrix[:, :s], n, noise)
-        info.singular_values = factors.values
+        info.extra["singular_values"] = factors.values
         judge_conditioning(info, conditioning(factors, noise))
         self._judge_completion(found, factors, info)
         columns = matrix[:, basis.symbol_columns]
@@ -219,9 +218,9 @@ class UnsupervisedWCFG(RankParameters):
         """Factors of the entries that were seen; A by least squares over their pairs."""
         s = len(basis.insides)
         known = problem.sparse(problem.project(np.zeros(len(problem.rows))))[:, :s]
-        noise = sampling_noise(known, info.n_strings or np.inf)
+        noise = sampling_noise(known, info.extra["n_strings"] or np.inf)
         factors = factorise(known, n, noise)  # says how many states there are at most
-        info.singular_values = factors.values
+        info.extra["singular_values"] = factors.values
         judge_conditioning(info, conditioning(factors, noise))
         n = factors.n
         # columns of pairs that were never seen go: there are s^2 of them
@@ -235,7 +234,7 @@ class UnsupervisedWCFG(RankParameters):
         assert found.factors is not None
         left, right = found.factors
         inside = right[:, :s]
-        info.solver.update(found.as_dict())
+        info.extra["solver"].update(found.as_dict())
         y, z = np.divmod(used[s:] - s, s)
         pairs = (inside.T[y][:, :, None] * inside.T[z][:, None, :]).reshape(len(y), n * n)
         # as few pairs as there are may not fix A: the smallest one that does for them

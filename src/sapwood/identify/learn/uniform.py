@@ -38,12 +38,12 @@ import numpy.typing as npt
 
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
+from sapwood.core.progress import step
 from sapwood.core.training_loops import EMResult, EMSteps, EMStop, gains_less_than, run_em
 from sapwood.execute import Engine, Threads
 from sapwood.identify.families import stationary
 from sapwood.identify.mixing import MixingMatrix, pair_mixing, triple_mixing
 from sapwood.identify.model.uniform_trees import SentenceCounts, UniformCounts, UniformTreeModel
-from sapwood.progress import step
 
 AnyArray = npt.NDArray[Any]
 Tables = Mapping[str, AnyArray]

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar, NamedTuple, Self
@@ -94,31 +94,33 @@ class _Unmix(HiddenTreeParameters, ABC):
 
     def fit(self, sentences: Iterable[Sequence[str]]) -> Self:
         """Learn from lists of words, some of them as short as the closed form needs."""
-        self._check_parameters()
         vocabulary, counts = index_sentences(sentences, self._most_words)
         self._check_words(len(vocabulary))
         self._family.require_lengths(counts)
-        return self.fit_counts(counts, vocabulary)
+        return self._learn(counts, vocabulary)
 
     def fit_counts(self, counts: SentenceCounts, vocabulary: Sequence[str] | None = None) -> Self:
         """Learn from sentences that are counted already."""
         self._check_parameters()
+        return self._learn(counts, vocabulary)
+
+    def _learn(self, counts: SentenceCounts, vocabulary: Sequence[str] | None) -> Self:
         require_memory(
             self.memory_needed(counts),
             f"unmixing {counts.n_words:,} types of words",
             "write one sign for all rare words, give fewer sentences, or a smaller --max-length",
         )
-        info = unmix_info({n: counts.n_sentences(n) for n in counts.lengths})
+        info = unmix_info({n: float(seen.sum()) for n, seen in counts.counts.items()})
         start = self._model(self._unmix_counts(counts, info), counts.n_words, vocabulary)
-        found = self._arrange(refine(start, counts, info, self.get_params(), self._engine()))
-        self.model_ = replace(found, record=self._record(info))
+        found = refine(start, counts, info, vars(self), self._engine())
+        self.model_ = replace(found, tables=self._arrange(found), record=self._record(info))
         check_fit(info, self.model_, counts)
         self.info_ = info
         return self
 
     def memory_needed(self, counts: SentenceCounts) -> float:
         """Bytes of matrices of words by words, and of the charts of EM, about."""
-        tokens = sum(n * len(counts.rows[n]) for n in counts.lengths)
+        tokens = sum(rows.size for rows in counts.rows.values())
         kernels = 0 if self.refine == "none" else KERNEL_BYTES
         matrices = 8 * MATRICES * counts.n_words**2
         return LIBRARY_BYTES + kernels + matrices + TOKEN_MEMORY * tokens
@@ -130,16 +132,17 @@ class _Unmix(HiddenTreeParameters, ABC):
     def _check_words(self, n_words: int) -> None:
         """Refuse vocabularies that are too small for the family."""
 
-    def _arrange(self, model: UniformTreeModel) -> UniformTreeModel:
-        return model
+    def _arrange(self, model: UniformTreeModel) -> Mapping[str, FloatArray]:
+        """The tables in the order in which they are kept."""
+        return model.tables
 
     def _record(self, info: Info) -> dict[str, Any]:
         """The provenance of the model."""
-        given, n = self.get_params(), sum(info.n_sentences.values())
+        given, n = vars(self), sum(info.extra["n_sentences"].values())
         record = {
             "method": "unmix", "states": given.get("n_states"), "seed": given.get("seed"),
-            "sentences": int(n) if np.isfinite(n) else None, "refine": info.refined,
-            "iterations": info.iterations, "log_likelihood": info.log_likelihood,
+            "sentences": int(n) if np.isfinite(n) else None, "refine": info.extra["refined"],
+            "iterations": info.extra["iterations"], "log_likelihood": info.extra["log_likelihood"],
         }  # fmt: skip
         return {name: value for name, value in record.items() if value is not None}
 
@@ -174,7 +177,7 @@ class UnmixPCFGIE(_Unmix):
 
     def _unmix_counts(self, counts: SentenceCounts, info: Info) -> dict[str, FloatArray]:
         tables = self._unmix(lambda eta: psi_of_counts(counts, eta), counts.n_words, info)
-        check_conditioning(info, counts.n_sentences(3))
+        check_conditioning(info, info.extra["n_sentences"].get(3, 0.0))
         return tables
 
     def fit_moments(self, mu_123: FloatArray, vocabulary: Sequence[str] | None = None) -> Self:
@@ -184,8 +187,8 @@ class UnmixPCFGIE(_Unmix):
         self._check_words(d)
         self.info_ = unmix_info({3: np.inf})
         tables = self._unmix(lambda eta: psi_of_tensor(mu_123, eta), d, self.info_)
-        found = self._arrange(self._model(tables, d, vocabulary))
-        self.model_ = replace(found, record=self._record(self.info_))
+        found = self._model(tables, d, vocabulary)
+        self.model_ = replace(found, tables=self._arrange(found), record=self._record(self.info_))
         return self
 
     def _check_words(self, n_words: int) -> None:
@@ -193,24 +196,23 @@ class UnmixPCFGIE(_Unmix):
             msg = f"{self.n_states} states, but only {n_words} types of words"
             raise SapwoodError(msg, hint=f"ask for at most {n_words} states")
 
-    def _arrange(self, model: UniformTreeModel) -> UniformTreeModel:
-        """States in falling order of their probability at the root."""
+    def _arrange(self, model: UniformTreeModel) -> Mapping[str, FloatArray]:
+        """The tables with states in falling order of their probability at the root."""
         t = model.tables
         order = np.argsort(-t["root"], kind="stable")
-        tables = {
+        return {
             "root": t["root"][order], "child": t["child"][np.ix_(order, order)],
             "words": t["words"][:, order],
         }  # fmt: skip
-        return UniformTreeModel(model.family, model.vocabulary, tables)
 
     def _unmix(self, psi: Contract, d: int, info: Info) -> dict[str, FloatArray]:
         rng = np.random.default_rng(self.seed)
         whole = psi(np.ones(d))
         found = decompose(whole.T, lambda tau: psi(tau).T, self.n_states, rng, n_draws=self.n_draws)
-        info.gap = found.gap
-        info.noise_gain = float(1 / (found.singular_values[self.n_states - 1] * found.gap))
+        info.extra["gap"] = found.gap
+        info.extra["noise_gain"] = float(1 / (found.singular_values[self.n_states - 1] * found.gap))
         if self.n_states == 1:
-            info.noise_gain = 1.0
+            info.extra["noise_gain"] = 1.0
         if not found.is_real:
             info.warn("no direction had real eigenvalues: too few sentences, or too many states")
         return _tables(found.M1, whole, info)
@@ -243,7 +245,7 @@ def _tables(M1: FloatArray, whole: FloatArray, info: Info) -> dict[str, FloatArr
     pi = np.maximum(root[:, 0], 1e-9)
     child, from_child = clip_columns(inverse @ whole.T @ inverse.T / pi)
     words, from_words = clip_columns(A @ np.linalg.pinv(child))
-    info.clipped = max(removed, from_child, from_words)
+    info.extra["clipped"] = max(removed, from_child, from_words)
     return {"root": root[:, 0], "child": child, "words": words}
 
 
@@ -313,9 +315,9 @@ class UnmixDEPIES(_Unmix):
             msg = f"word number {int(np.argmin(pi))} never occurs, so nothing is known below it"
             raise SapwoodError(msg, hint="leave it out of the vocabulary")
         self.roots_ = find_root(pairs, pi)
-        info.gap = self.roots_.gap
-        info.noise_gain = _noise_gain(self.roots_, pi)
-        argument, info.clipped = clip_columns(_with_pairs(self.roots_.A, pairs, pi))
+        info.extra["gap"] = self.roots_.gap
+        info.extra["noise_gain"] = _noise_gain(self.roots_, pi)
+        argument, info.extra["clipped"] = clip_columns(_with_pairs(self.roots_.A, pairs, pi))
         return {"root": pi, "argument": _balance(argument * pi, pi) / pi}
 
 
@@ -425,15 +427,16 @@ def clip_columns(table: FloatArray) -> tuple[FloatArray, float]:
 
 def check_conditioning(info: Info, n: float) -> None:
     """Warn where the noise of n sentences is multiplied to the size of what is looked for."""
-    if np.isfinite(n) and info.noise_gain / np.sqrt(n) > LARGEST_ERROR:
-        needed = (info.noise_gain / LARGEST_ERROR) ** 2
+    noise_gain, clipped = info.extra["noise_gain"], info.extra["clipped"]
+    if np.isfinite(n) and noise_gain / np.sqrt(n) > LARGEST_ERROR:
+        needed = (noise_gain / LARGEST_ERROR) ** 2
         info.warn(
-            f"ill-conditioned: noise is multiplied by {info.noise_gain:.3g}; too few short "
+            f"ill-conditioned: noise is multiplied by {noise_gain:.3g}; too few short "
             f"sentences for the closed form: {n:,.0f}, where {_roughly(needed)} would do"
         )
-    if info.clipped > CLIPPED:
+    if clipped > CLIPPED:
         info.warn(
-            f"{info.clipped:.0%} of a table was negative and was set to 0: too few sentences, "
+            f"{clipped:.0%} of a table was negative and was set to 0: too few sentences, "
             "or sentences that this family cannot have made"
         )
 
@@ -460,7 +463,7 @@ def check_fit(info: Info, model: UniformTreeModel, counts: SentenceCounts) -> No
     family = family_of(model.family)
     errors, noises = [], []
     for length in (2, 3):
-        n = counts.n_sentences(length)
+        n = info.extra["n_sentences"].get(length)
         if not n:
             continue
         pairs = list(combinations(range(1, length + 1), 2))
@@ -468,12 +471,13 @@ def check_fit(info: Info, model: UniformTreeModel, counts: SentenceCounts) -> No
             mu = np.asarray(found)
             errors.append(float(np.abs(counts.joint(length, pair) - mu).sum()))
             noises.append(float(np.sqrt(2 * np.maximum(mu * (1 - mu), 0.0) / (np.pi * n)).sum()))
-    info.moment_error, info.moment_noise = float(np.mean(errors)), float(np.mean(noises))
-    multiple = 1 if info.refined != "none" else UNIFORM_FAMILIES[model.family].noise
-    if info.moment_error > 3 * multiple * info.moment_noise:
+    error, noise = float(np.mean(errors)), float(np.mean(noises))
+    info.extra |= {"moment_error": error, "moment_noise": noise}
+    multiple = 1 if info.extra["refined"] != "none" else UNIFORM_FAMILIES[model.family].noise
+    if error > 3 * multiple * noise:
         info.warn(
-            f"the model's pairs of words are {info.moment_error:.3f} (L1) away from those counted, "
-            f"where sampling alone would make it {info.moment_noise:.3f}: the estimate is poor, or "
+            f"the model's pairs of words are {error:.3f} (L1) away from those counted, "
+            f"where sampling alone would make it {noise:.3f}: the estimate is poor, or "
             "the sentences are not from this family"
         )
 
@@ -487,7 +491,7 @@ def refine(
 ) -> UniformTreeModel:
     """The unmixed estimate as the start of a fit to all sentences, if wanted."""
     how, longest = settings["refine"], settings["max_length"]
-    info.refined = how
+    info.extra["refined"] = how
     if how == "moments":
         fit = fit_moments(model, counts, longest)
         info.extra["iterations"] = fit.evaluations
@@ -502,7 +506,7 @@ def refine(
             engine=engine,
         )
         info.extra["iterations"] = run.n_expectations
-        info.log_likelihood = run.values[-1]
+        info.extra["log_likelihood"] = run.values[-1]
         if not run.has_converged:
             info.warn(f"EM was still climbing after {info.iterations} iterations")
         return run.parameters

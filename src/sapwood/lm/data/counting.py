@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from sapwood.core.errors import CorpusError, SapwoodError, describe
 from sapwood.core.outputs import write_bytes
+from sapwood.core.progress import counted, step
 from sapwood.corpora.files import Source
 from sapwood.execute import Engine, Threads, ordered_map, peak_memory
 from sapwood.lm.data.ngrams import (
@@ -46,7 +47,6 @@ from sapwood.lm.data.text import (
     cut_text,
     shard_ngrams,
 )
-from sapwood.progress import counted, step
 
 DEFAULT_MEMORY = 2 << 30
 _BYTES_A_ROW = 120  # while rows are merged: as measured, with what allocators keep

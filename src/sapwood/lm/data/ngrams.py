@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,13 +28,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.errors import ModelFormatError, SapwoodError
-from sapwood.core.outputs import explain_disk_errors, find_target, new_file
+from sapwood.core.outputs import replacing
 from sapwood.lm.data.text import (
     END,
     NOTHING,
     SPECIAL,
     UNKNOWN,
-    KnownWords,
     Rows,
 )
 
@@ -71,21 +70,17 @@ class NgramCounts:
     rows: Rows
     counts: Counts
     is_stream: bool = False
+    n_words: int = field(init=False)  # different words of the text, special ones not counted
+    n_tokens: int = field(init=False)  # words of the text, without starts and ends of sentences
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_words", len(self.words) - len(SPECIAL))
+        object.__setattr__(self, "n_tokens", int(self.word_counts[UNKNOWN:].sum()))
 
     @property
     def order(self) -> int:
         """The most words of an n-gram."""
         return int(self.rows.shape[1])
-
-    @property
-    def n_words(self) -> int:
-        """Number of different words of the text, special ones not counted."""
-        return len(self.words) - len(SPECIAL)
-
-    @property
-    def n_tokens(self) -> int:
-        """Words of the text, without starts and ends of sentences."""
-        return int(self.word_counts[UNKNOWN:].sum())
 
     def __repr__(self) -> str:
         return (
@@ -241,8 +236,7 @@ def save_counts(counts: NgramCounts | SortedRuns, path: Path) -> int:
     schema = pa.schema([*fields, pa.field("count", pa.int64())], metadata={_KEY: header})
     n_rows = 0
     with (
-        explain_disk_errors(path),
-        new_file(find_target(path)) as part,
+        replacing(path) as part,
         part.open("wb") as raw,  # by Python, which takes names that are not UTF-8
         pq.ParquetWriter(raw, schema, compression="zstd") as writer,
     ):
@@ -352,8 +346,8 @@ def _by_count(names: list[str], rows: Rows, seen: Counts, *, is_stream: bool) ->
     )
     words = (*SPECIAL, *(names[i] for i in order))
     new = np.zeros(first + len(names), np.uint32)
-    number = KnownWords(words)
-    new[first:] = [number[name.encode()] for name in names]
+    number = {word: i for i, word in enumerate(words) if i != NOTHING}
+    new[first:] = [number.get(name, UNKNOWN) for name in names]
     return table_of(words, *merge_rows(new[rows], seen, len(words)), is_stream=is_stream)
 
 

@@ -23,7 +23,14 @@ import numpy.typing as npt
 
 from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.core.outputs import append_bytes
-from sapwood.corpora.files import COMPRESSED, MAX_CHARACTERS, Source, expand, likely_encodings
+from sapwood.corpora.files import (
+    COMPRESSED,
+    MAX_CHARACTERS,
+    TEXT_SUFFIXES,
+    Source,
+    expand,
+    likely_encodings,
+)
 from sapwood.corpora.sentences import N_CHARACTERS, N_LINES, refuse_other_kinds
 
 # The first words of every vocabulary; NOTHING stands where there is no word.
@@ -33,7 +40,6 @@ RESERVED = frozenset(SPECIAL[:UNKNOWN])  # no text may have these as words
 RESERVED_HINT = "leave it out: one sentence a line has its start and end by itself"
 Rows = npt.NDArray[np.uint32]  # [n, order]: n-grams, the last word first
 SHARD_BYTES = 4_000_000  # some 700,000 words: a second of work, and 100 MB while it is done
-TEXT_SUFFIXES = (".txt", ".tok", ".text")
 ZST = ".zst"
 _TAIL = 1 << 16
 _RESERVED = frozenset(word.encode() for word in RESERVED)

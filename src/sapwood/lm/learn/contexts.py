@@ -22,12 +22,12 @@ from scipy import sparse
 
 from sapwood.core.arrays import FieldSums, FloatArray, IntArray, starts_of
 from sapwood.core.errors import SapwoodError, as_items, as_sentence
+from sapwood.core.progress import Advance, step
 from sapwood.corpora.eigenwords import smooth_contexts
 from sapwood.corpora.sentences import split_words
 from sapwood.corpora.vocabulary import Vocabulary
 from sapwood.execute import Engine, tree_sum
 from sapwood.lm.data.text import TextShard, cut_text
-from sapwood.progress import Advance, step
 
 SHARD_LINES = 5_000  # shards depend on the text alone, so that jobs never change a vector
 Text = str | Path | Iterable[Any]

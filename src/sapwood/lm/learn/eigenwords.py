@@ -31,6 +31,7 @@ from scipy import sparse
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError, require_memory
 from sapwood.core.learner import Estimator, between, one_of, parameter, positional, whole
+from sapwood.core.progress import step
 from sapwood.corpora.eigenwords import ContextMap, Eigenwords
 from sapwood.corpora.vocabulary import STYLES, choose_vocabulary
 from sapwood.execute import Engine, tree_sum
@@ -45,7 +46,6 @@ from sapwood.lm.learn.contexts import (
     count_vocabulary,
 )
 from sapwood.lm.learn.methods import EMBEDDING_METHODS
-from sapwood.progress import step
 
 RATES = (1.0, 0.5, 0.1)  # of LR-MVL's smooths: the nearest word alone, a few, and many words
 # Measured constants: `benchmarks/memory_estimates.py` prints estimates and measured peaks. A text
@@ -102,7 +102,6 @@ class WordEmbedding(Estimator):
             Lists of words, one a sentence; or one or several paths of files with a tokenised
             sentence a line (also `.gz`, `.xz`, `.bz2`, `.zst`), globs, folders of text, or `-`.
         """
-        self._check_parameters()
         distances = {"cca": self.window, "two-step": 2 * self.window, "bigram": 1, "lr-mvl": 1}
         n_distances = distances[self.method]
         with TemporaryDirectory(prefix="sapwood-") as folder:

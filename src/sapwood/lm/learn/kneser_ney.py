@@ -42,7 +42,7 @@ from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.learner import FLAG, maybe, parameter, positional, whole
 from sapwood.lm.data.counting import CountsLike
 from sapwood.lm.data.ngrams import NgramCounts, first_of_runs
-from sapwood.lm.data.text import END, NOTHING, START
+from sapwood.lm.data.text import END, NOTHING, START, Rows
 from sapwood.lm.learn.latent import (
     BLOCKS_WORDS,
     BigramEM,
@@ -133,9 +133,9 @@ class KneserNey(LanguageEstimator):
         can_follow[[NOTHING, START]] = False
         can_follow[END] = not counts.is_stream
         uniform = can_follow / can_follow.sum()
-        words = counts.rows[first_of_runs(counts.rows[:, :1]), 0]
-        nowhere = np.zeros(len(words), np.int64)
-        level = self._level(adjusted_counts(counts, 0), nowhere, 1, uniform[words])
+        grams, a = adjusted_counts(counts, 0)
+        words = grams[:, 0]
+        level = self._level(a, np.zeros(len(words), np.int64), 1, uniform[words])
         p = level.g[0] * uniform
         p[words] = level.p
         return level._replace(p=p)
@@ -149,13 +149,12 @@ class KneserNey(LanguageEstimator):
         below: Below | None,
     ) -> Level:
         """N-grams of k + 1 words, interpolated with those of k words; their keys join the tries."""
-        rows = counts.rows[counts.rows[:, k] != NOTHING][:, : k + 1]
-        grams, n = rows[first_of_runs(rows)], len(counts.words)
+        (grams, a), n = adjusted_counts(counts, k), len(counts.words)
         suffix = find_ngrams(tries, n, grams[:, :-1])[-1]
         tries.append(suffix.astype(np.uint64) * np.uint64(n) + grams[:, -1])
         context = find_ngrams(tries, n, grams[:, 1:])[-1]
         p = lower[suffix] if below is None else below(context, suffix)
-        return self._level(adjusted_counts(counts, k), context, len(lower), p)
+        return self._level(a, context, len(lower), p)
 
     def _level(self, a: IntArray, context: IntArray, n_contexts: int, lower: FloatArray) -> Level:
         """The formula, for n-grams with counts a after contexts."""
@@ -168,18 +167,19 @@ class KneserNey(LanguageEstimator):
         return Level(seen + g[context] * lower, g, D)
 
 
-def adjusted_counts(counts: NgramCounts, k: int) -> IntArray:
-    """Counts of the n-grams of order k + 1: times seen, or different words before them."""
+def adjusted_counts(counts: NgramCounts, k: int) -> tuple[Rows, IntArray]:
+    """The n-grams of order k + 1 with their counts: times seen, or different words before them."""
     rows = counts.rows[counts.rows[:, k] != NOTHING]
     seen = counts.counts[counts.rows[:, k] != NOTHING]
     firsts = first_of_runs(rows[:, : k + 1])
+    grams = rows[firsts, : k + 1]
     times = np.add.reduceat(seen, firsts)
-    if k + 1 == counts.order:
-        return times
+    if k + 1 == counts.rows.shape[1]:
+        return grams, times
     is_new, longer = np.zeros(len(rows), np.int64), first_of_runs(rows[:, : k + 2])
     is_new[longer] = np.add.reduceat(seen, longer) > 0
     followed = np.add.reduceat(is_new, firsts)  # at the start of a stream, nothing counts too
-    return np.where(rows[firsts, k] == START, times, followed)
+    return grams, np.where(grams[:, k] == START, times, followed)
 
 
 def discounts(a: IntArray, *, is_modified: bool) -> FloatArray:
@@ -262,9 +262,8 @@ class LatentKneserNey(LatentEstimator):
 
 def pair_discounts(counts: NgramCounts, discounts: FloatArray) -> sparse.csr_array:
     """d[x, y], the discount of each pair, by the discounts of its order."""
-    rows = counts.rows[counts.rows[:, 1] != NOTHING][:, :2]
-    y, x = rows[first_of_runs(rows)].astype(np.int64).T
-    n, a = len(counts.words), adjusted_counts(counts, 1)
+    grams, a = adjusted_counts(counts, 1)
+    (y, x), n = grams.astype(np.int64).T, len(counts.words)
     d = sparse.csr_array((discounts[np.minimum(a, MAX_DISCOUNTS)], (x, y)), shape=(n, n))
     d.eliminate_zeros()
     return d

@@ -25,6 +25,7 @@ from scipy import sparse
 from sapwood.core.arrays import FieldSums, FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.learner import Domain, at_least, maybe, parameter, positional, whole
+from sapwood.core.progress import counted, step
 from sapwood.core.training_loops import EMResult, EMSteps, EMStop, iterate_em, run_em
 from sapwood.execute import Engine
 from sapwood.linalg.latent_bigrams import TINY, DevicePairs, maximise_states
@@ -32,7 +33,6 @@ from sapwood.lm.data.ngrams import NgramCounts
 from sapwood.lm.data.text import NOTHING, START, UNKNOWN
 from sapwood.lm.learn.methods import LanguageEstimator
 from sapwood.lm.model.latent_models import BigramModel, pair_mix
-from sapwood.progress import counted, step
 
 SHARD_ENTRIES = 400_000  # of contexts with their words: tenths of a second of work
 STOP_WEIGHT = 0.05  # of single words while held-out text decides when EM ends

@@ -89,7 +89,6 @@ class LanguageEstimator(Estimator, ABC):
         held
             Held-out counts in the same words, for learners that use them.
         """
-        self._check_parameters()
         return self.learn(self._read(source), held)
 
     @abstractmethod
@@ -104,7 +103,7 @@ class LanguageEstimator(Estimator, ABC):
         """The counts; refused where learning from them does not fit into memory."""
         from sapwood.lm.data.counting import as_counts
 
-        given = self.get_params()
+        given = vars(self)  # the parameters
         counts = as_counts(source, given.get("order", self.least_order), self._engine())
         work = f"training on {len(counts.words):,} words"
         hint = "count rare words as unknown with a larger --min-count, or use a smaller --order"
@@ -126,7 +125,7 @@ class LanguageEstimator(Estimator, ABC):
             "method": method, "tokens": counts.n_tokens, "words": counts.n_words,
             "stream": counts.is_stream,
         }  # fmt: skip
-        given = self.get_params()
+        given = vars(self)  # the parameters, and more
         record |= {new: given[old] for old, new in RECORDED.items() if given.get(old) is not None}
         if iterations is not None:
             record["iterations"] = iterations

@@ -13,6 +13,7 @@ from scipy import sparse
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.learner import at_least, maybe, parameter, positional, whole
+from sapwood.core.progress import counted, step
 from sapwood.core.training_loops import iterate_em
 from sapwood.lm.data.ngrams import NgramCounts, first_of_runs
 from sapwood.lm.data.text import NOTHING, UNKNOWN
@@ -37,7 +38,6 @@ from sapwood.lm.model.latent_models import (
     LatentTrigramModel,
     MixtureModel,
 )
-from sapwood.progress import counted, step
 
 WEIGHT_ITERATIONS = 60
 SHRINKAGE = 50.0  # words that the weights of all contexts together count for in a bin
