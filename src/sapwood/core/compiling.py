@@ -86,7 +86,7 @@ kernel_calls = _KernelCalls()
 def short_work(*, is_short: bool = True) -> Iterator[None]:
     """Interpret kernels that were never compiled on this machine, as the plain Python they are.
 
-    To compile the kernels of one parse takes some fifteen seconds, once for a machine; to parse a
+    To compile the kernels of one parse takes some thirteen seconds, once for a machine; to parse a
     short sentence without compiling takes tenths of a second. Kernels that were compiled before
     are loaded as always, and all are compiled once interpretation has taken `MOST_SECONDS`.
     """
