@@ -54,7 +54,8 @@ def report_html(report: Mapping[str, Any]) -> str:
     ...     "http://www.w3.org/2000/svg", "")
     (True, False)
     """
-    names = list(report.get("files", {})) or sorted({one["file"] for one in report["findings"]})
+    paths = list(report.get("files", {})) or sorted({one["file"] for one in report["findings"]})
+    names = [path.rpartition("/")[2] for path in paths]
     title = f"Audit of {', '.join(names[:3])}{' and others' if len(names) > 3 else ''}"
     page = resources.files("sapwood.auditing").joinpath("report.html").read_text(encoding="utf-8")
     script, style = bundle_script(), _static("style.css")

@@ -8,6 +8,7 @@ const NAMES = { accept: "Accept", reject: "Reject", skip: "Skip" };
 export const DONE = { accept: "accepted", reject: "rejected", skip: "skipped" };
 
 export const placeOf = (finding) => `${finding.file}:${finding.line ?? "?"}`;
+export const shortPlaceOf = (finding) => `${finding.file.split("/").at(-1)}:${finding.line ?? "?"}`;
 export const changeOf = (part) => `${part.annotated || "–"} → ${part.suggested || "–"}`;
 
 // The sentence, with the words of a region marked.

@@ -1,7 +1,7 @@
 // Walking the findings of an audit with the keyboard: filters, the list, the finding on show, decisions, exports.
 
 import { Decisions, decisionsFile, patchOf } from "/static/audit-decisions.js";
-import { changeOf, DONE, findingView, KEYS, placeOf } from "/static/audit-finding.js";
+import { changeOf, DONE, findingView, KEYS, shortPlaceOf } from "/static/audit-finding.js";
 import { auditHelp, trustPanel } from "/static/audit-trust.js";
 import { announce, choose, field, h, percent, plural, put } from "/static/dom.js";
 import { save } from "/static/exports.js";
@@ -138,7 +138,7 @@ class Walk {
         "button",
         { type: "button", class: "quiet", onclick: () => this.go(finding) },
         h("b", {}, `${finding.rank}. ${changeOf(finding)}`),
-        h("small", {}, `${finding.kind} · ${placeOf(finding)}${made ? ` · ${DONE[made]}` : ""}`),
+        h("small", {}, `${finding.kind} · ${shortPlaceOf(finding)}${made ? ` · ${DONE[made]}` : ""}`),
       ),
     );
   }
