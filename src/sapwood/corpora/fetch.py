@@ -26,7 +26,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cache
 from http.client import responses
@@ -171,14 +171,21 @@ def _registry() -> tuple[CorpusEntry, ...]:
 def _entry(row: list[str]) -> CorpusEntry:
     facts: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
     facts = {name: "" if field == _ABSENT else field for name, field in facts.items()}
-    ranges = (re.split(r":|\.\.", part) for part in facts["ranges"].split())  # train:a_01..a_99
-    facts["ranges"] = tuple(SplitRange(*part) for part in ranges)
+    facts["ranges"] = tuple(map(_range, facts["ranges"].split()))
     files = []
     for path, digest, size, split in _rows(facts["name"], 4):
         if not (size.isascii() and size.isdecimal()):
             raise CorpusError(f"{path} has {size!r} bytes, expected a number", hint=_DAMAGED)
         files.append(RemoteFile(path, digest, int(size), WHOLE if split == "*" else split))
     return CorpusEntry(**facts, files=tuple(files))
+
+
+def _range(text: str) -> SplitRange:
+    """The files of a split, written as `train:a_01..a_99`."""
+    parts = re.split(r":|\.\.", text)
+    if len(parts) != len(fields(SplitRange)):
+        raise CorpusError(f"{text!r} is no range of files of a split", hint=_DAMAGED)
+    return SplitRange(*parts)
 
 
 def _rows(name: str, n_fields: int) -> Iterator[list[str]]:
