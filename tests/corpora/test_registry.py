@@ -168,7 +168,11 @@ LINE = "toy\tToy\ttrees\tpenn\tutf-8\t-\t-\tfree\there\thttp://127.0.0.1\t-\n"
         ("# only\ntoy\tToy\n", "", "corpora.tsv:2: expected 11 fields, found 2"),
         (LINE, "a.mrg\t00\n", "toy.tsv:1: expected 4 fields, found 2"),
         (LINE, "a.mrg\t00\tmany\ttrain\n", "a.mrg has 'many' bytes, expected a number"),
-        (LINE[:-2] + "train:a\n", "", "'train:a' is no range of files of a split"),
+        (
+            LINE.replace("\t-\t-\tfree", "\t-\ttrain:a\tfree"),
+            "",
+            "'train:a' is no range of files of a split",
+        ),
         (LINE, None, "toy.tsv: a table of the registry cannot be read"),
         ("\udcff", "", "corpora.tsv: a table of the registry cannot be read"),
     ],
