@@ -98,23 +98,29 @@ def test_debug_shows_the_traceback(cli) -> None:
         app(["--debug", "inspect", "nowhere.sapwood"])
 
 
-def test_unexpected_errors_are_one_line_too(fails, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_errors_are_one_line_too(
+    fails, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object) -> None:
         msg = "first line\nsecond line"
         raise ZeroDivisionError(msg)
 
     monkeypatch.setattr("sapwood.core.model_files.load", broken)
-    result = fails("inspect", "any")
+    (tmp_path / "any").touch()
+    result = fails("inspect", str(tmp_path / "any"))
     assert "error: unexpected ZeroDivisionError: first line second line\n" in result.err
     assert "--debug" in result.err
 
 
-def test_interrupt_is_one_line_and_130(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_is_one_line_and_130(
+    cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sapwood.core.model_files.load", interrupted)
-    assert cli("inspect", "any") == (130, "", "interrupted\n")
+    (tmp_path / "any").touch()
+    assert cli("inspect", str(tmp_path / "any")) == (130, "", "interrupted\n")
 
 
 # -- start-up -------------------------------------------------------------------------------------

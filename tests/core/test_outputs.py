@@ -420,6 +420,8 @@ ALLOWED = {
     ("web/server.py", "open"),  # the lock in the server's own temporary folder
     ("web/models.py", "write_bytes"),  # an upload, in that folder
     ("web/models.py", "replace"),
+    ("web/audits.py", "write_bytes"),  # an upload, and its findings, in that folder
+    ("web/audits.py", "write_text"),
 }
 
 

@@ -164,7 +164,7 @@ def finding_id(file: str, tree: int, words: Sequence[str], annotated: str, sugge
     Examples
     --------
     >>> finding_id("a.mrg", 1, ["dogs", "bark"], "(S x)", "(NP x)")
-    '4a3e0cf3d3b4'
+    '5c580fd07b1a'
     """
     text = "\0".join((file.rpartition("/")[2], str(tree), " ".join(words), annotated, suggested))
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -163,7 +163,8 @@ class Walk {
     const count = (name) => this.decisions.count(name);
     const counts = Object.entries(DONE).map(([name, done]) => `${count(name)} ${done}`);
     const kept = this.decisions.isKept ? "" : "; this browser keeps no decisions: save them before you leave";
-    this.facts.textContent = `${plural(this.shown.length, "finding")} of ${findings.length}: ${counts.join(", ")}${kept}`;
+    const shown = `${plural(this.shown.length, "finding")} of ${findings.length}`;
+    this.facts.textContent = `${shown}: ${counts.join(", ")}${kept}`;
     for (const item of this.list.children) item.removeAttribute("aria-current");
     if (!this.current) {
       put(
