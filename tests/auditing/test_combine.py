@@ -49,16 +49,16 @@ def test_pooling_never_rises_and_keeps_the_mean(values: list[float]) -> None:
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=40), st.floats(0.0, 0.3))
 def test_expected_precisions_are_probabilities_that_fall(scores: list[float], rate: float) -> None:
-    planted = np.array([-1.0, 0.0, 2.0])
-    found = expected_precision(np.array(scores), planted, 4, 1000, rate)
+    planted, weights = np.array([-1.0, 0.0, 2.0, -np.inf]), np.array([1.0, 0.2, 0.5, 1.0])
+    found = expected_precision(np.array(scores), planted, weights, 1000, rate)
     order = np.argsort(-np.array(scores), kind="stable")
-    assert ((found >= 0) & (found <= 1)).all()
+    assert ((found >= 0) & (found < 1)).all()
     assert (np.diff(found[order]) <= 1e-12).all()
 
 
 def test_without_planted_errors_no_precision_is_expected() -> None:
-    assert np.isnan(expected_precision(np.zeros(3), np.empty(0), 0, 10, 0.01)).all()
-    assert not len(expected_precision(np.empty(0), np.zeros(3), 3, 10, 0.01))
+    assert np.isnan(expected_precision(np.zeros(3), np.empty(0), np.empty(0), 10, 0.01)).all()
+    assert not len(expected_precision(np.empty(0), np.zeros(3), np.ones(3), 10, 0.01))
 
 
 def test_the_error_rate_is_one_percent_without_repetitions_and_half_of_what_differs_with_many() -> (

@@ -7,6 +7,9 @@ Notation
     s         log-odds of an error: the score by which places are ranked
     eps       assumed fraction of brackets and tags that are wrong
     N         number of brackets and tags
+    P1(s)     weighted fraction of planted errors with a score of at least s
+    n(s)      number of places with a score of at least s
+    k(s)      number of planted errors with a score of at least s
 """
 
 from __future__ import annotations
@@ -18,6 +21,11 @@ import numpy as np
 from sapwood.core.arrays import FloatArray, IntArray
 
 PRIOR_ERRORS, PRIOR_PAIRS = 2.0, 100.0  # a Beta prior of the error rate, with mean 1 % of each
+# Power of a probability: 0 is errors at random, 1 errors as models make them. Between the two, by
+# the judged findings of CRAFT (docs/papers/audit-craft.md).
+CONFUSABLE = 0.5
+LEAST_PROBABILITY = 0.0025
+CONFIDENCE_Z = 1.645  # one-sided, 95 %
 
 
 @dataclass(frozen=True)
@@ -70,40 +78,80 @@ def fit_combiner(x: FloatArray, y: FloatArray, *, ridge: float = 1.0) -> Combine
 
 
 def expected_precision(
-    scores: FloatArray, planted: FloatArray, n_planted: int, n_nodes: int, error_rate: float
+    scores: FloatArray,
+    planted: FloatArray,
+    weights: FloatArray,
+    n_nodes: int,
+    error_rate: float,
 ) -> FloatArray:
     """Expected fraction of real errors among all places with at least each score.
 
-        precision(s) = min(1, eps N P1(s) / n(s))
+        odds(s)  =  eps N P1(s) / n(s)
+        precision(s)  =  odds(s) / (1 + odds(s)),  at most  k(s) / (k(s) + 1)
 
-    P1(s) is the fraction of planted errors that were found with at least the score s, and n(s) the
-    number of places with at least that score. A precision never rises towards lower scores: the
-    pool-adjacent-violators algorithm makes the curve monotone.
+    n(s) is the number of places of the treebank with at least the score s, k(s) the number of
+    planted errors that were found with at least this score, and P1(s) a lower confidence bound of
+    their weighted fraction. Which places of the treebank are errors is not known, so that all of
+    them stand in the denominator, beside the errors to expect. A precision never rises towards
+    lower scores: the pool-adjacent-violators algorithm makes the curve monotone.
 
     Parameters
     ----------
     scores
         Of the places of the treebank itself, in any order.
     planted
-        Scores of the planted errors that were found.
-    n_planted
-        Number of all planted errors, found or not.
+        Scores of all planted errors; `-inf` of those that were not found.
+    weights
+        How often each planted error stands for real ones; see `weight_of_planted`.
     n_nodes
         Number of brackets and tags of the treebank.
     """
     if not len(scores):
         return np.empty(0)
-    if not n_planted:
+    if not len(planted):
         return np.full(len(scores), np.nan)
     order = np.argsort(-scores, kind="stable")
-    ranked, below = scores[order], np.sort(planted)
-    found = len(below) - np.searchsorted(below, ranked, side="left")
+    ranked = scores[order]
+    below = np.argsort(planted, kind="stable")
+    at = np.searchsorted(planted[below], ranked, side="left")
+    weight = weights[below]
+    above = np.append(np.cumsum(weight[::-1])[::-1], 0.0)[at] / weight.sum()
+    p1 = lower_bound(above, weight.sum() ** 2 / (weight @ weight))
     places = np.searchsorted(-ranked, -ranked, side="right")  # equal scores stand together
-    raw = np.minimum(1.0, error_rate * n_nodes * found / n_planted / places)
+    errors, found = error_rate * n_nodes * p1, len(planted) - at
+    raw = np.minimum(errors / (errors + places), found / (found + 1.0))
     smooth = falling(raw, np.ones(len(raw)))
     out = np.empty(len(scores))
     out[order] = smooth
     return out
+
+
+def weight_of_planted(probability: float) -> float:
+    """How often a planted error stands for real ones, from what models make of it.
+
+    People err where a sentence is hard, and there models err too. Errors are planted everywhere,
+    most of them where models are sure: these count less, by a power of the probability that models
+    give to what was planted.
+
+    Examples
+    --------
+    >>> weight_of_planted(0.25), round(weight_of_planted(0.0), 3)
+    (0.5, 0.05)
+    """
+    return float(max(probability, LEAST_PROBABILITY) ** CONFUSABLE)
+
+
+def lower_bound(fraction: FloatArray, n: float) -> FloatArray:
+    """Wilson's lower confidence bound of fractions of n observations.
+
+    Examples
+    --------
+    >>> lower_bound(np.array([0.0, 0.5, 1.0]), 100).round(3)
+    array([0.   , 0.419, 0.974])
+    """
+    z2 = CONFIDENCE_Z * CONFIDENCE_Z
+    spread = np.sqrt(fraction * (1 - fraction) / n + z2 / (4 * n * n))
+    return np.asarray((fraction + z2 / (2 * n) - CONFIDENCE_Z * spread) / (1 + z2 / n)).clip(0.0)
 
 
 def falling(values: FloatArray, weights: FloatArray) -> FloatArray:

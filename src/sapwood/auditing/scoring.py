@@ -20,6 +20,7 @@ from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.progress import step
 
+LEAST_SHARED = 0.3  # of the changes of an edit that is about an error, chosen on CRAFT
 _BLOCK = 20_000  # candidates that are scored at once
 
 
@@ -49,6 +50,8 @@ class Candidates(NamedTuple):
         For each planted error the row of an edit that finds it; -1 where there is none.
     kinds
         The kind of each planted error.
+    weights
+        How often each planted error stands for real ones (`weight_of_planted`).
     """
 
     sentence: IntArray
@@ -58,6 +61,7 @@ class Candidates(NamedTuple):
     y: FloatArray
     planted: list[int]
     kinds: list[str]
+    weights: list[float]
 
 
 @dataclass(frozen=True)
@@ -69,14 +73,28 @@ class Scored:
     copies: list[Candidates]
     copy_scores: list[FloatArray]
 
-    def planted_scores(self) -> FloatArray:
-        """Scores of the planted errors that are among the candidates of the copies."""
-        return np.concatenate(
-            [
-                scores[[row for row in one.planted if row >= 0]]
-                for one, scores in zip(self.copies, self.copy_scores, strict=True)
-            ]
-        )
+    def planted_scores(self) -> tuple[FloatArray, FloatArray]:
+        """Scores of all planted errors, `-inf` of those that no edit is about, and weights."""
+        scores = [
+            scores[row] if row >= 0 else -np.inf
+            for one, scores in zip(self.copies, self.copy_scores, strict=True)
+            for row in one.planted
+        ]
+        weights = [weight for one in self.copies for weight in one.weights]
+        return np.array(scores, float), np.array(weights, float)
+
+
+def is_about(n_shared: int, n_changed: int) -> bool:
+    """Whether an edit is about a planted error that has so many of the edit's changes.
+
+    An edit that rebuilds half a sentence contains a planted error by chance.
+
+    Examples
+    --------
+    >>> is_about(1, 2), is_about(1, 12), is_about(0, 0)
+    (True, False, False)
+    """
+    return n_shared > 0 and n_shared >= LEAST_SHARED * n_changed
 
 
 def confusion_signals(

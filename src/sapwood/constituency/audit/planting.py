@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sapwood.auditing.scoring import is_about
 from sapwood.constituency.audit.located import Annotation, Bracket
 from sapwood.constituency.audit.parts import Edit
 from sapwood.constituency.audit.posteriors import Judgement
@@ -32,9 +33,14 @@ class Planted(NamedTuple):
         """Whether an edit is about this error: removes what is wrong or adds what was right."""
         if (self.kind == "tag") != edit.is_tag:
             return False
-        return not (
-            set(self.wrong).isdisjoint(edit.removed) and set(self.right).isdisjoint(edit.added)
-        )
+        wrong, right = set(self.wrong) & set(edit.removed), set(self.right) & set(edit.added)
+        return is_about(len(wrong) + len(right), len(edit.removed) + len(edit.added))
+
+    def probability(self, posteriors: Mapping[Bracket, float]) -> float:
+        """How probable models find what was planted, by the posteriors of tags or brackets."""
+        if self.wrong:
+            return min(posteriors.get(bracket, 0.0) for bracket in self.wrong)
+        return 1.0 - max(posteriors.get(bracket, 0.0) for bracket in self.right)
 
 
 @dataclass

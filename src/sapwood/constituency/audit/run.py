@@ -19,6 +19,7 @@ from sapwood import __version__
 from sapwood.auditing.combine import (
     estimate_error_rate,
     expected_precision,
+    weight_of_planted,
 )
 from sapwood.auditing.findings import (
     N_FIRST,
@@ -212,7 +213,7 @@ def tree_candidates(
 ) -> Candidates:
     """Edits of some sentences with their signals: of the trees, or of a copy with errors."""
     sentence, edits, rows, y = [], list[Edit](), list[list[float]](), list[float]()
-    planted_rows, kinds = list[int](), list[str]()
+    planted_rows, kinds, weights = list[int](), list[str](), list[float]()
     for k in numbers:
         tree = evidence.trees[k]
         posterior = Posterior(evidence.judgements[k], evidence.labels.names)
@@ -229,6 +230,12 @@ def tree_candidates(
         first = len(edits)
         hits = [[error.is_hit(edit) for edit in found] for error in planted]
         kinds += [error.kind for error in planted]
+        weights += [
+            weight_of_planted(
+                error.probability(posterior.tags if error.kind == "tag" else posterior.brackets)
+            )
+            for error in planted
+        ]
         planted_rows += [first + hit.index(True) if True in hit else -1 for hit in hits]
         y += [float(any(hit[e] for hit in hits)) for e in range(len(found))]
         sentence += [k] * len(found)
@@ -237,8 +244,9 @@ def tree_candidates(
     x = np.array(rows, float).reshape(len(edits), len(TREE_SIGNALS))
     confusions = [(e.kind, e.old or e.new or "", e.new or e.old or "") for e in edits]
     return Candidates(
-        np.array(sentence, np.int64), edits, confusions, x, np.array(y), planted_rows, kinds
-    )
+        np.array(sentence, np.int64), edits, confusions, x, np.array(y), planted_rows, kinds,
+        weights,
+    )  # fmt: skip
 
 
 def score_edits(evidence: Evidence, settings: AuditSettings) -> Scored:
@@ -281,8 +289,7 @@ def audit_evidence(
     rate = settings.error_rate
     is_estimated = rate is None
     rate = estimate_error_rate(repeated, different) if rate is None else rate
-    planted = scored.planted_scores()
-    expected = expected_precision(scored.scores, planted, n_planted, evidence.n_nodes, rate)
+    expected = expected_precision(scored.scores, *scored.planted_scores(), evidence.n_nodes, rate)
     trust = Trust(
         trees=len(evidence.trees), words=sum(map(len, words)),
         documents=int(evidence.documents[-1]) + 1, folds=settings.folds, planted=n_planted,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sapwood.auditing.scoring import is_about
 from sapwood.dependency.audit.edits import NO_TAG, Edit
 from sapwood.dependency.audit.located import Annotation
 from sapwood.dependency.audit.posteriors import Judgement
@@ -33,7 +34,17 @@ class Planted(NamedTuple):
             return edit.is_tag and self.word in edit.words
         if edit.is_tag or self.word not in edit.words:
             return False
-        return (edit.kind == "head") == (self.kind == "head")
+        is_same = (edit.kind == "head") == (self.kind == "head")
+        return is_same and is_about(1, len(edit.words))
+
+    def probability(self, annotation: Annotation, judgement: Judgement) -> float:
+        """How probable models find what was planted, in the annotation that has it."""
+        k = self.word - 1
+        if self.kind == "tag":
+            return judgement.tags[k].get(annotation.upos[k], 0.0)
+        if self.kind == "head":
+            return judgement.heads[k].get(annotation.heads[k], 0.0)
+        return judgement.relations[k].get(annotation.relations[k], 0.0)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sapwood.auditing.combine import estimate_error_rate, expected_precision
+from sapwood.auditing.combine import estimate_error_rate, expected_precision, weight_of_planted
 from sapwood.auditing.findings import (
     N_FIRST,
     Audit,
@@ -170,7 +170,7 @@ def candidates(
     """Edits of all sentences with their signals: of the trees, or of a copy with planted errors."""
     sentence, edits, x, y = list[int](), list[Edit](), list[list[float]](), list[float]()
     confusions = list[tuple[str, str, str]]()
-    rows, kinds = list[int](), list[str]()
+    rows, kinds, weights = list[int](), list[str](), list[float]()
     for k, one in enumerate(evidence.sentences):
         judgement = evidence.judgements[k]
         annotation, planted = one.annotation, list[Planted]()
@@ -183,6 +183,9 @@ def candidates(
         found += variation_edits(k, annotation, found, evidence.nuclei)
         hits = [[error.is_hit(edit) for edit in found] for error in planted]
         kinds += [error.kind for error in planted]
+        weights += [
+            weight_of_planted(error.probability(annotation, judgement)) for error in planted
+        ]
         rows += [len(edits) + hit.index(True) if True in hit else -1 for hit in hits]
         y += [float(any(hit[e] for hit in hits)) for e in range(len(found))]
         x += signals_of(evidence.scene(k, annotation), found, evidence.counts, evidence.nuclei)
@@ -192,6 +195,7 @@ def candidates(
     return Candidates(
         np.array(sentence, np.int64), edits, confusions,
         np.array(x, float).reshape(len(edits), -1), np.array(y), rows, kinds,
+        weights,
     )  # fmt: skip
 
 
@@ -220,9 +224,7 @@ def rank(
     rate = settings.error_rate
     if rate is None:
         rate = estimate_error_rate(repeated, different)
-    expected = expected_precision(
-        scored.scores, scored.planted_scores(), n_planted, evidence.n_nodes, rate
-    )
+    expected = expected_precision(scored.scores, *scored.planted_scores(), evidence.n_nodes, rate)
     trust = Trust(
         trees=len(words), words=sum(map(len, words)), documents=int(evidence.documents[-1]) + 1,
         folds=settings.folds, planted=n_planted, planted_rate=settings.planted_rate,
