@@ -70,62 +70,38 @@ def test_a_seed_draws_the_same_mutants_with_the_tests_of_their_module(
     root = project(tmp_path, "from sapwood.sums.clip import clip\n")
     drawn = tool.draw(root, "sums", 4, 1)
     assert drawn == tool.draw(root, "sums", 4, 1) != tool.draw(root, "sums", 4, 2)
+    # the file that is named after the module, and those that import or mirror nothing of it never
     assert {mutant.tests for mutant in drawn} == {("tests/sums/test_clip.py",)}
 
 
-def test_tests_of_a_module_lie_where_they_mirror_it_or_import_it(
-    tool: ModuleType, tmp_path: Path
-) -> None:
+def test_the_closest_tests_of_a_module_come_first(tool: ModuleType, tmp_path: Path) -> None:
     root = project(tmp_path, "")
     for name, text in (
-        ("src/sapwood/sums/learn/fit.py", '"""One.\n\n>>> x\n1\n"""\n\nx = 1\n'),
-        ("tests/sums/learn/test_fit.py", ""),
+        (
+            "src/sapwood/sums/learn/fit.py",
+            '"""One.\n\n>>> x\n1\n"""\n\nx = 1\n\n\nclass Fit: ...\n',
+        ),
+        (
+            "src/sapwood/sums/report.py",
+            "def tell():\n    from sapwood.sums.learn import cut, fit\n",
+        ),
+        ("src/sapwood/other.py", "import sapwood.sums.report\n"),
+        ("tests/sums/learn/test_fit.py", "# a long file that is named after the module\n"),
+        ("tests/sums/learn/test_steps.py", "from sapwood.sums.learn.fit import x\n"),
         ("tests/sums/model/test_model.py", ""),
-        ("tests/other/learn/test_other.py", ""),
-        ("tests/cli/test_commands.py", "from sapwood.sums.learn import cut, fit\n"),
+        ("tests/other/learn/test_far.py", "from sapwood import other\n"),
+        ("tests/other/learn/test_farther.py", "import numpy\n"),
+        ("tests/cli/test_named.py", "model = sw.Fit\n"),
+        ("tests/cli/test_sum.py", "run('sums learn')\n"),
     ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
     assert tool.draw(root, "sums/learn", 1, 0)[0].tests == (
-        "src/sapwood/sums/learn/fit.py",
-        "tests/sums/learn/test_fit.py", "tests/cli/test_commands.py", "tests/sums/test_clip.py",
+        "src/sapwood/sums/learn/fit.py",  # examples
+        "tests/sums/learn/test_fit.py", "tests/sums/learn/test_steps.py",
+        "tests/cli/test_named.py", "tests/sums/test_clip.py",
+        "tests/cli/test_sum.py", "tests/other/learn/test_far.py",
     )  # fmt: skip
-
-
-TIMES = """<testsuites><testsuite>
-<testcase classname="tests.sums.test_clip" name="test_one" time="2.0"/>
-<testcase classname="tests.sums.test_clip.TestMore" name="test_two" time="1.0"/>
-<testcase classname="tests.test_other" name="test_nothing" time="0.5"/>
-</testsuite></testsuites>"""
-
-
-def test_tests_that_run_the_changed_line_are_chosen(tool: ModuleType, tmp_path: Path) -> None:
-    root = project(tmp_path, "from sapwood.sums.clip import clip\n")
-    (root / "times.xml").write_text(TIMES)
-    data = tool.CoverageData(str(root / ".coverage"))
-    for context, line in (("tests/sums/test_clip.py::test_one|run", 10),
-                          ("tests/test_other.py::test_nothing|setup", 11),
-                          ("tests/test_other.py::test_nothing|run", 11), ("", 3)):  # fmt: skip
-        data.set_context(context)
-        data.add_lines({str(root / "src/sapwood/sums/clip.py"): [line]})
-    data.write()
-    both = ("tests/sums/test_clip.py", "tests/test_other.py")
-
-    def choose(old: str, new: str) -> tuple[tuple[str, ...], float]:
-        changed = SOURCE.replace(old, new)
-        mutant = tool.tests_of_lines(
-            tool.Mutant("a", "sums/clip.py", SOURCE, changed, both), root, timeout=100.0
-        )
-        return mutant.tests, mutant.seconds
-
-    assert choose("value < LIMIT", "value <= LIMIT") == (
-        ("tests/sums/test_clip.py::test_one",), 100 + 3 * tool.SLOWER,
-    )  # fmt: skip
-    assert choose("kept.append", "kept.index") == (("tests/test_other.py",), 100 + tool.SLOWER / 2)
-    # the constant belongs to no function, and no test runs the last line: all, the fastest first
-    all_tests = both[::-1], 100 + 3.5 * tool.SLOWER
-    assert choose("LIMIT: int = 7", "LIMIT: int = 8") == all_tests
-    assert choose("number == LIMIT", "number != LIMIT") == all_tests
 
 
 @pytest.mark.slow
@@ -139,6 +115,19 @@ def test_a_good_test_kills_and_a_bad_one_does_not(
     good = "clip([5, 7, -3], strict=False) == [6.5, 1.5] and clip([1], strict=True) == []"
     root = project(tmp_path / "good", line.format(good) + "    refuse(1)\n")
     assert tool.main(["sums/clip.py", "-n", "3", "--seed", "3", "--root", str(root)]) == 0
+
+
+@pytest.mark.slow
+def test_a_test_that_fails_anyway_notices_nothing(
+    tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = project(tmp_path, "import sapwood.sums.clip\n\n\ndef test_no():\n    assert False\n")
+    assert (
+        tool.main(["sums", "sums/clip.py", "-n", "2", "--root", str(root), "--only", "clip.py:"])
+        == 1
+    )
+    out = capsys.readouterr().out
+    assert "sums: killed 0 of 2 (0 %), 0 hung" in out
 
 
 def test_a_folder_that_is_not_there(tool: ModuleType, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -55,7 +55,6 @@ COPIED = (
     "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "CITATION.cff",
     "LICENSE", "Makefile", "mkdocs.yml", "constraints.txt", ".github",
 )  # fmt: skip
-MEASURED = ("--cov=src/sapwood", "--cov-context=test", "--cov-report=", "--junitxml=times.xml")
 PASSED, FAILED = 0, 1  # exit statuses of pytest; all others mean that no test was heard
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
@@ -76,8 +75,6 @@ class Mutant:
         Test files or nodes, at least one of which must fail.
     equivalent
         Why no test can fail, for a change that is none; else empty.
-    seconds
-        After how long its tests hang; 0 for as long as others may take.
     """
 
     id: str
@@ -86,7 +83,6 @@ class Mutant:
     new: str
     tests: tuple[str, ...]
     equivalent: str = ""
-    seconds: float = 0.0
 
     @property
     def room(self) -> str:
@@ -207,11 +203,8 @@ def run_pytest(
     """Exit status and output of tests in a copy; the status is None when time ran out."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", str(jobs), *flags]
     command += ["-p", "no:cacheprovider"]
-    # the copy comes before an installed package, for what tests start as well
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "PYTEST_"))}
-    environment = kept | {"PYTHONPATH": str(folder / "src"), "OPENBLAS_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        [*command, *tests], cwd=folder, env=environment, text=True, start_new_session=True,
+        [*command, *tests], cwd=folder, env=_environment(folder), text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
@@ -223,6 +216,12 @@ def run_pytest(
     return process.returncode, output
 
 
+def _environment(folder: Path) -> dict[str, str]:
+    """The copy comes before an installed package, for what tests start as well."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "PYTEST_"))}
+    return kept | {"PYTHONPATH": str(folder / "src"), "OPENBLAS_NUM_THREADS": "1"}
+
+
 def try_mutant(mutant: Mutant, base: Path, timeout: float, flags: Sequence[str] = ()) -> Result:
     """Run the tests of a mutant in a copy of `base`, which was compiled before."""
     started = perf_counter()
@@ -230,7 +229,7 @@ def try_mutant(mutant: Mutant, base: Path, timeout: float, flags: Sequence[str] 
         folder = Path(scratch) / "project"
         shutil.copytree(base, folder, copy_function=os.link)
         apply_mutant(mutant, folder)
-        code, output = run_pytest(folder, mutant.tests, mutant.seconds or timeout, flags=flags)
+        code, output = run_pytest(folder, mutant.tests, timeout, flags=flags)
     status = _status(code)
     by = _FAILURE.findall(output)
     if status == "broken":
@@ -248,34 +247,27 @@ def _status(code: int | None) -> str:
 # -- all of them ----------------------------------------------------------------------------------
 
 
-def try_in_copies(
-    mutants: Sequence[Mutant],
-    root: Path,
-    jobs: int,
-    timeout: float,
-    flags: Sequence[str] = (),
-    *,
-    select: Callable[[Mutant, Path], Mutant] | None = None,
-) -> list[Result] | None:
-    """Run the tests without any mistake, then each mutant; None when the tests fail by themselves.
+def compile_kernels(folder: Path) -> None:
+    """Compile the kernels of a copy that were not compiled yet, where it has any."""
+    warm = [sys.executable, "-m", "sapwood", "doctor", "--warm"]
+    if (folder / PACKAGE / "cli" / "warming.py").is_file():
+        subprocess.run(warm, cwd=folder, env=_environment(folder), check=True, capture_output=True)
 
-    `flags` are passed to pytest. With `select`, the first run measures which tests run which lines
-    and how long each takes, and `select(mutant, folder)` chooses the tests of a mutant and its time
-    limit from `.coverage` and `times.xml` in that folder.
-    """
+
+def try_in_copies(
+    mutants: Sequence[Mutant], root: Path, jobs: int, timeout: float
+) -> list[Result] | None:
+    """Run the tests without any mistake, then each mutant; None when they fail by themselves."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         base = Path(scratch) / "base"
         copy_project(root, base)
         tests = sorted({test for mutant in mutants for test in mutant.tests})
-        measured = MEASURED if select else ()
-        code, output = run_pytest(base, tests, timeout * 10, jobs=jobs, flags=(*flags, *measured))
+        code, output = run_pytest(base, tests, timeout * 10, jobs=jobs)
         if code != PASSED:
             print(output, file=sys.stderr)
             print("error: the tests fail, or hang, without any mistake", file=sys.stderr)
             return None
-        if select is not None:
-            mutants = [select(mutant, base) for mutant in mutants]
-        return try_all(mutants, base, jobs, timeout, flags)
+        return try_all(mutants, base, jobs, timeout)
 
 
 def try_all(

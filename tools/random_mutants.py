@@ -1,23 +1,25 @@
-"""Draw random mistakes in a folder of the source tree and see whether its tests notice them.
+"""Draw random mistakes in folders of the source tree and see whether the tests notice them.
 
     python tools/random_mutants.py lm/model                  20 mutants of src/sapwood/lm/model
-    python tools/random_mutants.py lm/model -n 50 --seed 3   50 others, the same at every run
+    python tools/random_mutants.py lm hankel -n 50 --seed 3  50 others of each, the same every time
     python tools/random_mutants.py networks/encoder.py --list  name mutants, run no tests
+    python tools/random_mutants.py lm --only mixture.py:153  one of those that are drawn
 
 A mutant changes one place of the syntax tree: an operator, a comparison, a constant, a condition,
-the order of two arguments, or it drops a statement. The tests that must notice it come from all
-test files that import the changed module, name one of its public classes, or lie where the tests
-mirror it: `lm/learn/mixture.py` has those of `tests/lm` and `tests/lm/learn`. Examples in its own
-docstrings are tests too. These files run once without any mistake, which shows the tests that run
-the changed lines, and only those run again with the mistake. All files run where no test was seen
-to run the lines, because they are run by another process or when the module is imported. Tests
-marked slow are left out unless `--slow` is given. `tools/mutants.py` says how a mutant is run, and
-checks mistakes that were written down.
+the order of two arguments, or it drops a statement. The tests that must notice it are those that
+reach the changed module by imports, name one of its public classes, or lie where the tests mirror
+it; its own docstring's examples are tests too. The closest files run first and the first failure
+ends a mutant, so that most take seconds; one that lives has passed the `--files` closest ones.
+Tests marked slow are left out unless `--slow` is given. `tools/mutants.py` says how a mutant is
+run, and checks mistakes that were written down.
+
+All kernels are compiled once, in the project or in its copy, and only those of a changed file are
+compiled again. In the end the tests that noticed a mutant run without any mistake: a mutant whose
+tests then fail, or take too long, counts as one that lives.
 
 A mutant that lives shows a missing test, or changes nothing that can be observed: read it.
 
-Exit status: 0 when at least `--least` percent were noticed, 1 when not, 2 when the tests fail
-without any mistake.
+Exit status: 0 when at least `--least` percent were noticed in each folder, 1 when not.
 """
 
 from __future__ import annotations
@@ -29,17 +31,16 @@ import json
 import random
 import re
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
-from functools import partial
+from functools import cached_property
 from pathlib import Path
-from xml.etree import ElementTree
+from typing import Any
 
-from coverage import CoverageData
-
-from mutants import PACKAGE, ROOT, Mutant, report, try_in_copies
+import mutants as known
+from mutants import PACKAGE, PASSED, ROOT, Mutant, Result, run_pytest, try_all
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -54,7 +55,8 @@ TWINS = {
     "min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "argmin": "argmax",
     "argmax": "argmin", "all": "any", "any": "all", "ones": "zeros", "zeros": "ones",
 }  # fmt: skip
-SLOWER = 6.0  # how much slower than in the first run the tests of a mutant may be
+CLOSEST = 3  # test files that run before all others
+FAR = 9  # steps of imports to a test file that does not reach a module
 SYMMETRIC = {"min", "max", "minimum", "maximum", "logaddexp", "isclose", "add", "multiply", "zip"}
 
 
@@ -187,107 +189,163 @@ def draw(root: Path, room: str, n: int, seed: int) -> list[Mutant]:
     texts = {file: file.read_text(encoding="utf-8") for file in files}
     found = [(file, change) for file in files for change in changes(ast.parse(texts[file]))]
     drawn = random.Random(seed).sample(found, min(n, len(found)))
-    tests = _tests_by_module(root)
+    imports = ImportMap(root)
     return [
         Mutant(
             f"{file.relative_to(root / PACKAGE).as_posix()}:{change.name}",
             file.relative_to(root / PACKAGE).as_posix(),
             texts[file],
             change.apply(texts[file]),
-            tests(file),
+            imports.tests_of(file),
         )
         for file, change in drawn
     ]
 
 
-def _tests_by_module(root: Path) -> Callable[[Path], tuple[str, ...]]:
-    """A function that lists the test files of a module, those named after the module first."""
-    texts = {p: p.read_text(encoding="utf-8") for p in sorted((root / "tests").rglob("test_*.py"))}
+@dataclass(frozen=True)
+class ImportMap:
+    """Which modules and tests of a project import which modules, also inside functions."""
 
-    def mirrors(test: Path, module: Path) -> bool:
-        room, *folders = test.parent.relative_to(root / "tests").parts or ("",)
-        return room == module.parts[1] and {*folders} <= {*module.parts[2:-1]}
+    root: Path
 
-    def tests(file: Path) -> tuple[str, ...]:
-        path = file.relative_to(root / PACKAGE.parent).with_suffix("")
-        module = ".".join(path.parts)
+    @cached_property
+    def texts(self) -> dict[Path, str]:
+        """Test files and what they say."""
+        found = sorted((self.root / "tests").rglob("test_*.py"))
+        return {path: path.read_text(encoding="utf-8") for path in found}
+
+    @cached_property
+    def importers(self) -> dict[str, set[Path]]:
+        """Files of tests and sources by the module that they import."""
+        found: dict[str, set[Path]] = {}
+        sources = sorted((self.root / PACKAGE).rglob("*.py"))
+        for path in (*sources, *self.texts):
+            for name in _imported(path.read_text(encoding="utf-8")):
+                found.setdefault(name, set()).add(path)
+        return found
+
+    def steps(self, file: Path) -> dict[Path, int]:
+        """How many imports lie between a module and each file that reaches it."""
+        steps, latest = {file: 0}, [file]
+        while latest:
+            nearer, latest = latest, []
+            for path in nearer:
+                for importer in sorted(self.importers.get(_module(path, self.root), ())):
+                    if importer not in steps:
+                        steps[importer] = steps[path] + 1
+                        latest.append(importer)
+        return steps
+
+    def tests_of(self, file: Path) -> tuple[str, ...]:
+        """Test files of a module, the closest first; its own examples before all."""
+        text, steps = file.read_text(encoding="utf-8"), self.steps(file)
+        room, *folders = file.relative_to(self.root / PACKAGE).parts[:-1] or ("",)
         names = [
             node.name
-            for node in ast.parse(file.read_text(encoding="utf-8")).body
+            for node in ast.parse(text).body
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
         ]
-        imported = rf"from {re.escape('.'.join(path.parts[:-1]))} import .*\b{path.name}\b"
-        called = [rf"{re.escape(module)}\b", imported, *(rf"\b{name}\b" for name in names)]
-        wanted = re.compile("|".join(called))
-        rows = [test for test, text in texts.items() if mirrors(test, path) or wanted.search(text)]
-        rows.sort(key=lambda test: (file.stem not in test.stem, path.parent.name not in test.parts))
-        own = [file] if ">>> " in file.read_text(encoding="utf-8") else []
-        return tuple(test.relative_to(root).as_posix() for test in [*own, *rows])
+        named = re.compile("|".join(rf"\b{name}\b" for name in names) or r"(?!)")
 
-    return tests
+        def distance(test: Path) -> tuple[int, int, str]:
+            first, *others = test.parent.relative_to(self.root / "tests").parts or ("",)
+            mirrors = first == room and {*others} <= {*folders}
+            far = 1 if named.search(self.texts[test]) else steps.get(test, FAR)
+            if mirrors:
+                far = min(far, 3) - 1
+            elif any(len(part) > 1 and room.startswith(part) for part in test.stem.split("_")):
+                far = min(far, 2)  # commands of a family, which import nothing of it
+            return far - 3 * (mirrors and file.stem in test.stem), len(self.texts[test]), str(test)
 
-
-def changed_lines(mutant: Mutant) -> range:
-    """Numbers of the lines of the old text that the mutant changes, from 1."""
-    matcher = SequenceMatcher(None, mutant.old.splitlines(), mutant.new.splitlines())
-    changed = [code for code in matcher.get_opcodes() if code[0] != "equal"]
-    return range(changed[0][1] + 1, max(changed[-1][2], changed[0][1] + 1) + 1)
-
-
-def tests_of_lines(mutant: Mutant, folder: Path, timeout: float) -> Mutant:
-    """The mutant with the tests that run its changed lines, as `.coverage` in a folder has them.
-
-    A test file that runs the lines while it sets up a fixture is taken whole, because other tests
-    of the file may use the same fixture. All tests of the mutant are kept, the fastest files first,
-    for lines that no test runs, and for lines outside functions, which run when a module is first
-    imported. Several times what the chosen tests take without any mistake is added to `timeout`, so
-    that a long list of tests on a busy machine is not taken for a loop without end.
-    """
-    seconds = _seconds_by_file(folder)
-    tests = sorted(mutant.tests, key=lambda test: seconds.get(test, 0.0))
-    if _is_in_function(ast.parse(mutant.old), changed_lines(mutant)):
-        tests = _tests_that_run(mutant, folder) or tests
-    files = {test.partition("::")[0] for test in tests}
-    limit = timeout + SLOWER * sum(seconds.get(file, 0.0) for file in files)
-    return replace(mutant, tests=tuple(tests), seconds=limit)
+        rows = sorted((distance(test), test) for test in self.texts)
+        near = [test for (far, *_), test in rows if far < FAR]
+        own = [file] if ">>> " in text else []
+        return tuple(test.relative_to(self.root).as_posix() for test in [*own, *near])
 
 
-def _seconds_by_file(folder: Path) -> Counter[str]:
-    """Seconds that the tests of each file took in the first run, as pytest wrote them."""
-    found: Counter[str] = Counter()
-    for case in ElementTree.parse(folder / "times.xml").iter("testcase"):
-        path = Path(*case.get("classname", "").split(".")).with_suffix(".py")
-        if not (folder / path).is_file():  # the last part is a class
-            path = path.parent.with_suffix(".py")
-        found[path.as_posix()] += float(case.get("time", 0.0))
-    return found
+def _module(path: Path, root: Path) -> str:
+    """Name by which a source file is imported; that of a test is nobody's."""
+    if not path.is_relative_to(root / PACKAGE):
+        return ""
+    parts = path.relative_to(root / PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _tests_that_run(mutant: Mutant, folder: Path) -> list[str]:
-    data = CoverageData(str(folder / ".coverage"))
-    data.read()
-    contexts = data.contexts_by_lineno(str(folder / PACKAGE / mutant.file))
-    runs = {run for line in changed_lines(mutant) for run in contexts.get(line, ()) if run}
-    whole = {run.partition("::")[0] for run in runs if run.endswith("|setup")}
-    nodes = {run.rpartition("|")[0] for run in runs}
-    chosen = whole | {node for node in nodes if node.partition("::")[0] not in whole}
-    order = {test: i for i, test in enumerate(mutant.tests)}
-    return sorted(chosen, key=lambda test: (order.get(test.partition("::")[0], len(order)), test))
+def _imported(text: str) -> Iterator[str]:
+    """Modules of this package that a text imports; names that may be modules too."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _is_in_function(tree: ast.Module, lines: range) -> bool:
-    return any(
-        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.body[0].lineno <= lines.start
-        and lines.stop <= (node.end_lineno or node.lineno) + 1
-        for node in ast.walk(tree)
-    )
+# -- tests of mutants -----------------------------------------------------------------------------
+
+
+def try_drawn(
+    mutants: Sequence[Mutant], root: Path, jobs: int, timeout: float, flags: Sequence[str]
+) -> list[Result]:
+    """What became of each mutant: the closest tests of all, then the others of those that live."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
+        base = Path(scratch) / "base"
+        known.copy_project(root, base)
+        known.compile_kernels(base)
+        near = [replace(mutant, tests=mutant.tests[:CLOSEST]) for mutant in mutants]
+        results = {result.id: result for result in try_all(near, base, jobs, timeout, flags)}
+        rest = [
+            replace(mutant, tests=mutant.tests[CLOSEST:])
+            for mutant in mutants
+            if results[mutant.id].status == "survived" and mutant.tests[CLOSEST:]
+        ]
+        results |= {result.id: result for result in try_all(rest, base, jobs, timeout, flags)}
+        wrong = _tests_that_fail(mutants, [*results.values()], base, jobs, timeout, flags)
+    return [
+        replace(results[mutant.id], status="survived")
+        if wrong & _noticed_by(mutant, results[mutant.id])
+        else results[mutant.id]
+        for mutant in mutants
+    ]
+
+
+def _noticed_by(mutant: Mutant, result: Result) -> set[str]:
+    """The test that failed; all files of the mutant where none is known, since it hung."""
+    if result.killed_by:
+        return {result.killed_by}
+    return set(mutant.tests) if result.status in {"hung", "crashed"} else set()
+
+
+def _tests_that_fail(
+    mutants: Sequence[Mutant], results: Sequence[Result], base: Path, jobs: int, timeout: float,
+    flags: Sequence[str],
+) -> set[str]:  # fmt: skip
+    """Of the tests that noticed a mutant, those that fail without it, each file in one run."""
+    noticed: set[str] = set()
+    by_id = {mutant.id: mutant for mutant in mutants}
+    for result in results:
+        noticed |= _noticed_by(by_id[result.id], result)
+    files = sorted({test.partition("::")[0] for test in noticed})
+
+    def failing(file: str) -> set[str]:
+        tests = sorted(test for test in noticed if test.partition("::")[0] == file)
+        given = [file] if file in tests else tests
+        code, output = run_pytest(base, given, timeout, flags=flags)
+        if code != PASSED:
+            print(output[-2000:], file=sys.stderr)
+            print(f"error: {file} fails, or hangs, without any mistake", file=sys.stderr)
+        return set() if code == PASSED else set(tests)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return set().union(*pool.map(failing, files))
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("room", help="a folder or file below src/sapwood, such as lm/model")
-    parser.add_argument("-n", type=int, default=20, help="how many mutants are drawn (20)")
+    parser.add_argument(
+        "rooms", nargs="+", help="folders or files below src/sapwood, such as lm/model"
+    )
+    parser.add_argument("-n", type=int, default=20, help="how many mutants of each (20)")
     parser.add_argument("--seed", type=int, default=0, help="which ones (0)")
     parser.add_argument(
         "--list", action="store_true", help="name the mutants and their tests, stop"
@@ -296,14 +354,13 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--tests", nargs="+", metavar="FILE", help="run these test files instead, which is faster"
     )
+    parser.add_argument("--only", nargs="+", default=[""], help="mutants with this in their name")
+    parser.add_argument("--files", type=int, default=12, help="test files for a mutant (12)")
     parser.add_argument("--slow", action="store_true", help="run tests marked slow too")
     parser.add_argument("--least", type=float, default=85.0, help="percent that must die (85)")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (2)")
     parser.add_argument(
-        "--timeout",
-        type=float,
-        default=120.0,
-        help="seconds for a mutant, besides those of its tests (120)",
+        "--timeout", type=float, default=300.0, help="seconds after which tests hang (300)"
     )
     parser.add_argument("--root", type=Path, default=ROOT, help="the project")
     return parser.parse_args(argv)
@@ -313,35 +370,50 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run from the command line; returns the exit status."""
     options = _arguments(argv)
     root = options.root.resolve()
-    if not (root / PACKAGE / options.room).exists():
-        sys.exit(f"error: there is no {PACKAGE / options.room}")
-    mutants = draw(root, options.room, options.n, options.seed)
-    if options.tests:
-        mutants = [replace(mutant, tests=tuple(options.tests)) for mutant in mutants]
+    drawn: dict[str, list[Mutant]] = {}
+    for room in options.rooms:
+        if not (root / PACKAGE / room).exists():
+            sys.exit(f"error: there is no {PACKAGE / room}")
+        found = draw(root, room, options.n, options.seed)
+        drawn[room] = [
+            replace(mutant, tests=tuple(options.tests or mutant.tests[: options.files]))
+            for mutant in found
+            if any(part in mutant.id for part in options.only)
+        ]
+    mutants = list({mutant.id: mutant for room in drawn.values() for mutant in room}.values())
     if options.list:
         print("\n".join(f"{mutant.id}\n    {' '.join(mutant.tests)}" for mutant in mutants))
         return 0
-    orphans = [mutant for mutant in mutants if not mutant.tests]
     flags = () if options.slow else ("-m", "not slow and not browser")
-    results = try_in_copies(
-        [mutant for mutant in mutants if mutant.tests], root, options.jobs, options.timeout, flags,
-        select=partial(tests_of_lines, timeout=options.timeout),
-    )  # fmt: skip
-    if results is None:
-        return 2
-    # a module that can no longer be imported was noticed, though no test ran
-    results = [replace(r, status="killed") if r.status == "broken" else r for r in results]
-    told = report(results)
-    told["all"] += len(orphans)
-    told["wrong"] += [mutant.id for mutant in orphans]
-    percent = 100 * told["killed"] / max(told["all"], 1)
+    with_tests = [mutant for mutant in mutants if mutant.tests]
+    results = {
+        # a module that can no longer be imported was noticed, though no test ran
+        result.id: replace(result, status="killed") if result.status == "broken" else result
+        for result in try_drawn(with_tests, root, options.jobs, options.timeout, flags)
+    }
+    told = {
+        room: _report([results[m.id] for m in of_room if m.id in results], of_room)
+        for room, of_room in drawn.items()
+    }
     if options.json:
         print(json.dumps(told, indent=2))
-    else:
-        print(f"{options.room}: killed {told['killed']} of {told['all']} ({percent:.0f} %)")
-        for name in told["wrong"]:
+    for room, row in () if options.json else told.items():
+        percent = f"{row['percent']:.0f} %"
+        print(f"{room}: killed {row['killed']} of {row['all']} ({percent}), {row['hung']} hung")
+        for name in row["wrong"]:
             print(f"lives: {name}")
-    return 0 if percent >= options.least else 1
+    return 0 if all(row["percent"] >= options.least for row in told.values()) else 1
+
+
+def _report(results: list[Result], drawn: Sequence[Mutant]) -> dict[str, Any]:
+    """The report of a room; mutants that no test reaches live."""
+    told = known.report(results)
+    tried = {result.id for result in results}
+    told["wrong"] += [mutant.id for mutant in drawn if mutant.id not in tried]
+    told["all"] = len(drawn)
+    told["hung"] = sum(result.status == "hung" for result in results)
+    told["percent"] = 100 * told["killed"] / max(len(drawn), 1)
+    return told
 
 
 if __name__ == "__main__":

@@ -261,7 +261,10 @@ def test_the_parse_is_the_same_and_compiling_is_told_of_in_python(
     warm_parse, err = run_cold(tmp_path, "compiled", environment=environment)
     assert cold_parse[0] == warm_parse[0]
     assert "coarse.fill" in str(warm_parse[1])
-    assert err == "sapwood: compiling kernels, once for this machine, up to a minute ...\n"
+    assert err == (
+        "sapwood: compiling kernels, once for this machine; some seconds for most calls, "
+        "up to two minutes for all kernels ...\n"
+    )
     again, err = run_cold(tmp_path, environment=environment)
     assert again == warm_parse  # loaded, not interpreted
     assert err == ""

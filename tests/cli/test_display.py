@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from time import perf_counter, sleep
@@ -19,7 +19,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sapwood.cli.console import PLAIN_PERIOD, WIPE, Display, in_time
+from sapwood.cli.console import LOADING_PERIOD, PLAIN_PERIOD, WIPE, Display, in_time
 from sapwood.progress import step
 
 
@@ -51,7 +51,8 @@ def display(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Display]:
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     stream = Terminal()
-    monkeypatch.setattr("sapwood.cli.console.sys", SimpleNamespace(stderr=stream))
+    streams = SimpleNamespace(stderr=stream, stdout=io.StringIO())
+    monkeypatch.setattr("sapwood.cli.console.sys", streams)
     monkeypatch.setenv("TERM", "xterm")
     return stream
 
@@ -134,6 +135,56 @@ def test_seconds_pass_while_nothing_is_heard(
         assert last(terminal) == "decomposing  7 s"
 
 
+def test_a_command_that_reports_nothing_yet_is_loading(
+    clock: Clock, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    display = Display(clock)
+    monkeypatch.setattr(display, "_start_ticking", lambda: None)
+    with display.listening():
+        clock.now += LOADING_PERIOD - 0.1
+        display.refresh()
+        assert terminal.getvalue() == ""  # most commands load faster
+        clock.now += 1.2
+        display.refresh()
+        assert last(terminal) == "loading ...  2 s"
+        with step("1/3 reading"):
+            assert last(terminal) == ""
+            clock.now += 3
+            display.refresh()
+            assert last(terminal) == "1/3 reading  3 s"  # without the seconds of loading
+        clock.now += 60
+        display.refresh()
+        assert last(terminal) == ""
+
+
+@pytest.mark.parametrize("writes", [lambda display: display.line("a line"), Display.end_loading])
+def test_loading_ends_with_the_first_output(
+    clock: Clock, terminal: Terminal, monkeypatch: pytest.MonkeyPatch,
+    writes: Callable[[Display], None],
+) -> None:  # fmt: skip
+    display = Display(clock)
+    monkeypatch.setattr(display, "_start_ticking", lambda: None)
+    with display.listening():
+        clock.now += 2
+        display.refresh()
+        writes(display)
+        clock.now += 2
+        display.refresh()
+        assert last(terminal) == ""
+
+
+def test_nothing_is_shown_of_loading_before_a_pipe(clock: Clock, terminal: Terminal) -> None:
+    """It may end on the same terminal, where output would be glued to the line."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading), os.fdopen(writing, "w") as stdout:
+        sys.modules["sapwood.cli.console"].sys.stdout = stdout  # type: ignore[attr-defined]
+        display = Display(clock)
+        with display.listening():
+            clock.now += 2
+            display.refresh()
+    assert terminal.getvalue() == ""
+
+
 def test_parts_without_a_name_have_no_rate(
     display: Display, clock: Clock, terminal: Terminal
 ) -> None:
@@ -164,7 +215,8 @@ def test_off_a_terminal_a_line_every_half_minute(
     display: Display, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = io.StringIO()
-    monkeypatch.setattr("sapwood.cli.console.sys", SimpleNamespace(stderr=stream))
+    streams = SimpleNamespace(stderr=stream, stdout=io.StringIO())
+    monkeypatch.setattr("sapwood.cli.console.sys", streams)
     with step("2/3 training"), step("network", total=300, unit="pass") as advance:
         for k in range(300):
             clock.now += 1
@@ -230,7 +282,8 @@ def test_trees_never_share_a_line_with_progress(
     shown = watch(
         f"{sys.executable} -m sapwood parse {model} {sentences} --jobs 1{pipe}", environment
     )
-    trees = [line for line in shown.split("\n") if "(NN dog)" in line]
+    # of a line that was wiped, such as one about loading, nothing is to be seen
+    trees = [line.split(WIPE)[-1] for line in shown.split("\n") if "(NN dog)" in line]
     assert len(trees) == SENTENCES
     assert all(tree.startswith("(") and tree.endswith(")") for tree in trees)
 

@@ -26,10 +26,12 @@ from sapwood.core.progress import Event, listening, step
 
 FAILED = 1  # the exit status of a command that could not do its work
 PERIOD = 0.2  # seconds between two drawings, and before a step is worth showing
+LOADING_PERIOD = 1.0  # seconds before a command that has reported nothing is worth a line
 PLAIN_PERIOD = 30.0  # seconds between two lines where there is no terminal
 LEAST_SHARE, LEAST_SECONDS = 0.005, 1.0  # that must be done before the time left is estimated
 USUAL_WIDTH = 80  # characters of a terminal that does not tell its size
 WIPE = "\r\x1b[K"
+LOADING = Event("loading ...")  # what a command does until it reports a step or writes something
 
 
 class Display:
@@ -59,6 +61,10 @@ class Display:
     def listening(self) -> Iterator[None]:
         """Show the progress of the work inside; the line is cleared at the end in any case."""
         self.is_open = True
+        if is_terminal(sys.stderr) and not _is_pipe(sys.stdout):  # which may end on the terminal
+            with self.lock:
+                self._event, self._began = LOADING, [(self.clock(), self.pause)]
+                self._start_ticking()
         try:
             with listening(self.listen):
                 yield
@@ -72,6 +78,7 @@ class Display:
         if not self.is_open:
             return  # of a step that ended late, such as one whose error was just shown
         with self.lock:
+            self.end_loading()
             now, depth = self.clock(), event.depth - event.is_over
             if not self._began:
                 self._last_plain = now
@@ -87,8 +94,16 @@ class Display:
     def line(self, text: str) -> None:
         """Write a whole line."""
         with self.lock:
+            self.end_loading()
             self.wipe()
             self._write(text + "\n")
+
+    def end_loading(self) -> None:
+        """Take note that the command has something else to show."""
+        with self.lock:
+            if self._event is LOADING:
+                self._event, self._began = None, []
+                self.wipe()
 
     def wipe(self) -> None:
         """Clear the changing line, if there is one."""
@@ -113,7 +128,8 @@ class Display:
             now = self.clock()
             if is_terminal(sys.stderr) and self.is_live:
                 began = self._began[0][0] if self._began else self._overlaid
-                if at_once or (now - self._last >= PERIOD and now - began >= PERIOD):
+                wait = LOADING_PERIOD if self._event is LOADING else PERIOD
+                if at_once or (now - self._last >= PERIOD and now - began >= wait):
                     self._draw(now)
             elif self._event and not self.is_silent and now - self._last_plain >= PLAIN_PERIOD:
                 self._last_plain = now
@@ -188,6 +204,7 @@ def data_on_stdout(out: Path | None, source: str) -> Iterator[None]:
     then.
     """
     before = display.is_live, display.is_silent
+    display.end_loading()
     is_typed = source == "-" and sys.stdin.isatty()
     if is_typed or (out is None and sys.stdout.isatty()):
         display.is_silent = True
@@ -250,10 +267,19 @@ def is_terminal(stream: IO[str]) -> bool:
 
 
 def _is_file(stream: IO[str]) -> bool:
+    return stat.S_ISREG(_mode(stream))
+
+
+def _is_pipe(stream: IO[str]) -> bool:
+    return stat.S_ISFIFO(_mode(stream)) or stat.S_ISSOCK(_mode(stream))
+
+
+def _mode(stream: IO[str]) -> int:
+    """What kind of file a stream is, as `stat` tells it; 0 for none."""
     try:
-        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+        return os.fstat(stream.fileno()).st_mode
     except (OSError, ValueError):
-        return False
+        return 0
 
 
 def _width(stream: IO[str]) -> int:

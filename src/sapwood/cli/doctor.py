@@ -25,7 +25,7 @@ def show_installation(
         False,
         "--warm",
         help="Compile all kernels now and keep them, instead of when they are first needed; "
-        "up to a minute the first time.",
+        "one to two minutes the first time.",
     ),
     as_json: opt.Json = False,
 ) -> None:

@@ -234,6 +234,7 @@ class TerminalText(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         """Write text without the control characters that a terminal would obey."""
+        display.end_loading()
         return super().write(clean_controls(text, colours=True))
 
 

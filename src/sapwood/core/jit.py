@@ -151,7 +151,10 @@ class _Announcer(event.Listener):
         for watch in compile_watchers:
             watch(dispatcher.name, is_start)
         if not compile_watchers and not _shown:
-            text = "sapwood: compiling kernels, once for this machine, up to a minute ..."
+            text = (
+                "sapwood: compiling kernels, once for this machine; some seconds for most calls, "
+                "up to two minutes for all kernels ..."
+            )
             _shown.add(text)
             if sys.stderr is not None:
                 with suppress(OSError, ValueError):

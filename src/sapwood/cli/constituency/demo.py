@@ -45,7 +45,7 @@ def show_demo(
 
     That grammar has hidden states, which the trees do not show: the plain PCFG cannot have them,
     the spectral grammar has to find them. Takes a few seconds; the first run also compiles the
-    kernels, once, which takes up to a minute.
+    kernels, once, for some fifteen seconds of processor time.
     """
     meter = Meter()
     gold, grammars = _run(Phases(6))
