@@ -24,7 +24,7 @@ PRIOR_ERRORS, PRIOR_PAIRS = 2.0, 100.0  # a Beta prior of the error rate, with m
 # Power of a probability: 0 is errors at random, 1 errors as models make them. Between the two, by
 # the judged findings of CRAFT (docs/papers/audit-craft.md).
 CONFUSABLE = 0.5
-LEAST_PROBABILITY = 0.0025
+LEAST_CONFUSED = 0.0025
 CONFIDENCE_Z = 1.645  # one-sided, 95 %
 
 
@@ -138,7 +138,7 @@ def weight_of_planted(probability: float) -> float:
     >>> weight_of_planted(0.25), round(weight_of_planted(0.0), 3)
     (0.5, 0.05)
     """
-    return float(max(probability, LEAST_PROBABILITY) ** CONFUSABLE)
+    return float(max(probability, LEAST_CONFUSED) ** CONFUSABLE)
 
 
 def lower_bound(fraction: FloatArray, n: float) -> FloatArray:
