@@ -1,7 +1,7 @@
 """Time and memory of every command that reads data, with 1 kB, 3 MB and 300 MB of input.
 
     SAPWOOD_DATA=/path/to/data python benchmarks/memory_table.py
-    python benchmarks/memory_table.py --sizes 3MB --only 'hankel' --seconds 60
+    python benchmarks/memory_table.py --sizes 3MB --only hankel --seconds 60
 
 Each command runs in a process of its own whose address space is limited (`ulimit -v`). A command
 that is still running after the time limit is stopped, and the row shows the peak until then. A
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import lzma
+import math
 import os
 import signal
 import subprocess
@@ -39,8 +40,14 @@ COMMANDS = {
     "split": "split TREES -o OUT",
     "words": "words TREES -o OUT",
     "data convert": "data convert TREES -o OUT",
+    "data convert rna": "data convert rna RNA -o OUT",
+    "audit": "audit TREES --fast -o OUT --jobs 1",
     "parse": "parse bundled TEXT -o OUT",
     "parse --trees": "parse bundled TREES -o OUT --trees",
+    "parse --tagged": "parse bundled TAGGED -o OUT --tagged",
+    "parse --partial": "parse bundled BRACKETS -o OUT --partial",
+    "surprisal": "surprisal bundled TEXT --restart 1e-4",
+    "surprisal of a language model": "surprisal LM TEXT",
     "score": "score bundled TEXT",
     "score --trees": "score bundled TREES --trees",
     "train on disk": "train TREES -o OUT --method pcfg --on-disk FOLDER",
@@ -56,6 +63,7 @@ COMMANDS = {
     "lm train mix": "lm train TEXT -o OUT --method mix --states 4",
     "lm evaluate": "lm evaluate LM TEXT",
     "lm score": "lm score LM TEXT",
+    "lm convert": "lm convert ARPA -o OUT",
     "hankel score": "hankel score WCFG LETTERS",
     "hankel parse": "hankel parse WCFG LETTERS",
     "hankel learn": "hankel learn TEXT -o OUT --states 4",
@@ -76,6 +84,7 @@ COMMANDS = {
     "depend evaluate": "depend evaluate ARCS ARCS",
     "depend convert": "depend convert ARCS -o OUT",
     "depend draw": "depend draw ARCS -o OUT",
+    "depend audit": "depend audit ARCS --fast -o OUT --jobs 1",
 }
 # Models that commands take, by the word in their lines.
 MODELS = {
@@ -85,6 +94,7 @@ MODELS = {
     "LM": "lm train TEXT -o LM --method kn",
     "WCFG": "hankel learn LETTERS -o WCFG --states 2 --method em",
 }
+LETTERS = b"".join(b"a " * n + b"b " * m + b"\n" for n in range(1, 6) for m in range(1, 6))
 LISTS = "depend parse PARSER ARCS -o LISTS --n-best 5"
 
 
@@ -92,11 +102,11 @@ def main() -> None:
     """Print a row for each command."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--sizes", nargs="+", default=["1kB", "3MB", "300MB"], choices=list(SIZES))
-    parser.add_argument("--only", default="", help="commands that start so")
+    parser.add_argument("--only", nargs="+", default=[""], help="commands that start so")
     parser.add_argument("--seconds", type=float, default=60.0, help="for one command")
     parser.add_argument("--gigabytes", type=float, default=8.0, help="of address space")
     options = parser.parse_args()
-    wanted = {title: line for title, line in COMMANDS.items() if title.startswith(options.only)}
+    wanted = {title: line for title, line in COMMANDS.items() if title.startswith((*options.only,))}
     with tempfile.TemporaryDirectory(prefix="memory-") as name:
         folder = Path(name)
         words = {word for line in wanted.values() for word in line.split()}
@@ -139,28 +149,34 @@ def sapwood(line: str, known: dict[str, Path]) -> None:
 def make_inputs(
     folder: Path, size: str, wanted: set[str], known: dict[str, Path]
 ) -> dict[str, Path]:
-    """Files of about so many bytes: trees, dependency trees, text, lists of trees, and strings."""
+    """Files of about so many bytes, each of the kind that a word of a command line names."""
     data = Path(os.environ["SAPWOOD_DATA"])
     sources = {
         "TREES": (data / "craft" / "train.mrg.xz", b"\n", ".mrg"),
         "ARCS": (data / "ud_english_ewt" / "train.conllu.xz", b"\n\n", ".conllu"),
         "TEXT": (data / "wikinews_en" / "train.txt.xz", b"\n", ".txt"),
         "LISTS": (known.get("LISTS"), b"\n\n", ".conllu"),
-        "LETTERS": (None, b"\n", ".txt"),
+        "LETTERS": (LETTERS, b"\n", ".txt"),
+        "BRACKETS": (b"( (NP the dog) saw ) (PP in (the garden)) .\n" * 9, b"\n", ".txt"),
+        "TAGGED": (b"the/DT dog/ sleeps/VBZ in/ the/ garden/NN ./.\n" * 9, b"\n", ".txt"),
+        "RNA": (b">name\nGGGAAACCC\n(((...)))\n" * 9, b")))\n", ".dbn"),
+        "ARPA": (None, b"\n", ".arpa"),
     }
     made = {}
     for name, (source, unit, ending) in sources.items():
         if name in wanted:
             made[name] = path = folder / f"{name.lower()}-{size}{ending}"
-            if not path.exists():
+            if not path.exists() and source is None:
+                write_arpa(path, SIZES[size])
+            elif not path.exists():
                 write_input(path, read_source(source), SIZES[size], unit, new_words=name == "TEXT")
     return made
 
 
-def read_source(source: Path | None) -> bytes:
-    """The bytes of a file, or strings of a and b."""
-    if source is None:
-        return b"".join(b"a " * n + b"b " * m + b"\n" for n in range(1, 6) for m in range(1, 6))
+def read_source(source: Path | bytes) -> bytes:
+    """The bytes of a file, or those that are given."""
+    if isinstance(source, bytes):
+        return source
     if source.suffix != ".xz":
         return source.read_bytes()
     with lzma.open(source) as packed:
@@ -175,6 +191,17 @@ def write_input(path: Path, whole: bytes, size: int, unit: bytes, *, new_words: 
             cut = whole if left >= len(whole) else whole[: whole.find(unit, left) + len(unit)]
             file.write(cut.replace(b"e ", b"e%d " % copy) if new_words and copy else cut or whole)
             copy += 1
+
+
+def write_arpa(path: Path, size: int) -> None:
+    """A language model of equally likely words, as text."""
+    n_words = size // 22
+    log_p = f"{-math.log10(n_words + 2):.6f}"
+    with path.open("w") as file:
+        file.write(f"\\data\\\nngram 1={n_words + 3}\n\n\\1-grams:\n-99\t<s>\t0\n")
+        file.writelines(f"{log_p}\t{word}\t0\n" for word in ("<unk>", "</s>"))
+        file.writelines(f"{log_p}\tw{k}\t0\n" for k in range(n_words))
+        file.write("\n\\end\\\n")
 
 
 def run(arguments: list[str], limit: float, gigabytes: float) -> tuple[float, float, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import sapwood as sw
 from sapwood.cli.audit import finding_lines
 from sapwood.constituency.audit import posteriors
 from sapwood.constituency.audit.run import AuditSettings
+from sapwood.core.outputs import hold_output
 
 N = 40  # trees; more would only take longer
 KEYS = {
@@ -102,6 +104,19 @@ def test_an_interrupted_audit_goes_on_with_the_folds_that_are_missing(
     other = cli(*command, "--seed", 1)
     assert other.status == 1
     assert "another audit (seed differ)" in other.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs locks")
+@pytest.mark.parametrize("option", ["-o", "--work"])
+def test_two_audits_do_not_use_one_place(
+    cli: Run, trees: Path, tmp_path: Path, option: str
+) -> None:
+    place = tmp_path / "place"
+    with hold_output(place):
+        result = cli("audit", trees, "--fast", "--folds", 2, "--jobs", 1, option, place)
+    assert result.status == 1
+    assert f"{place}: another command is writing it" in result.err
+    assert not any(tmp_path.iterdir())
 
 
 def test_expect_and_top_shorten_the_list(cli: Run, trees: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tests.arc_toys import bank as arc_bank
 
 import sapwood as sw
+from sapwood.core.outputs import hold_output
 
 
 def decisions(folder: Path, file: Path, line: int, old: str, new: str) -> Path:
@@ -51,6 +53,18 @@ def test_arcs_are_corrected(cli, tmp_path: Path) -> None:
     path = decisions(tmp_path, file, 2, str(arcs), str(new))
     assert cli("depend", "audit", "--apply", path).status == 0
     assert file.read_text() == f"# text = dogs bark\n{new}\n\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs locks")
+def test_two_commands_do_not_correct_one_file_at_once(cli, tmp_path: Path) -> None:
+    file = tmp_path / "a.mrg"
+    file.write_text("(S (NN dogs) (VB bark))\n")
+    old = "(TOP (S (NN dogs) (VB bark)))"
+    path = decisions(tmp_path, file, 1, old, old.replace("NN", "NNS"))
+    with hold_output(file):
+        result = cli("audit", "--apply", path)
+    assert (result.status, "another command is writing it" in result.err) == (1, True)
+    assert "NNS" not in file.read_text()
 
 
 @pytest.mark.parametrize("command", [["audit"], ["depend", "audit"]])

@@ -18,13 +18,14 @@ import json
 import lzma
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sapwood.core.errors import CorpusError, ModelFormatError, SapwoodError, count, describe
-from sapwood.core.outputs import check_output, write_bytes
+from sapwood.core.outputs import check_output, hold_output, write_bytes
 
 FORMAT = "audit decisions 1"
 ACCEPT, REJECT, SKIP = "accept", "reject", "skip"
@@ -152,13 +153,16 @@ def apply_decisions(
             accepted.setdefault(one.file, []).append(one)
     targets = _targets(list(accepted), out, force=force)
     made: dict[str, bytes] = {}
-    for name, some in accepted.items():
-        data = audited_bytes(name, files.get(name))
-        text = decode_exactly(name, data, encoding)
-        found = [replacement for one in some for replacement in correct(text, one)]
-        made[name] = encode_exactly(name, replace_in(text, found), encoding)
-    for name, data in made.items():
-        write_bytes(targets[name], data, force=force or out is None)
+    with ExitStack() as held:  # two commands that correct one file must not undo one another
+        for target in sorted(t for t in targets.values() if t.parent.is_dir()):
+            held.enter_context(hold_output(target))
+        for name, some in accepted.items():
+            data = audited_bytes(name, files.get(name))
+            text = decode_exactly(name, data, encoding)
+            found = [replacement for one in some for replacement in correct(text, one)]
+            made[name] = encode_exactly(name, replace_in(text, found), encoding)
+        for name, data in made.items():
+            write_bytes(targets[name], data, force=force or out is None)
     return [Corrected(name, str(targets[name]), len(accepted[name])) for name in made]
 
 

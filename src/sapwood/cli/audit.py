@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -142,7 +144,6 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
     check_files(*sources, out=out, force=force)
     from sapwood.auditing.html import draw_brackets
     from sapwood.cli.console import data_on_stdout
-    from sapwood.constituency.audit.finished import remove_folds
     from sapwood.constituency.audit.run import AuditSettings
     from sapwood.treebank_audit import audit
 
@@ -150,33 +151,47 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
         folds=folds, fast=fast, budget=None if budget is None else opt.parse_duration(budget),
         seed=seed, error_rate=error_rate,
     )  # fmt: skip
-    folder, left_out = _folder_of_folds(work, out), list[str]()
-    with (
-        data_on_stdout(out, sources[0]),
-        opt.open_engine("processes", None, jobs) as engine,
-    ):
-        found = audit(
-            sources, engine=engine, format=format, encoding=encoding, skip_bad=skip_bad,
-            left_out=left_out, work=folder, **asdict(settings),
-        )  # fmt: skip
-    if left_out:
-        echo(f"{count(len(left_out), 'file')} of folders hold no trees and were left out")
-    shown = select(found, top, expect)
-    if out is not None and not as_json:
-        write_report(out, shown, draw_brackets, correct, encoding=encoding, top=top, force=force)
-    show_audit(shown, found, out, as_json=as_json, trust=trust, top=top, force=force)
-    if folder is not None and work is None:
-        remove_folds(folder)
+    left_out = list[str]()
+    with _hold_folds(work, out) as folder:
+        with (
+            data_on_stdout(out, sources[0]),
+            opt.open_engine("processes", None, jobs) as engine,
+        ):
+            found = audit(
+                sources, engine=engine, format=format, encoding=encoding, skip_bad=skip_bad,
+                left_out=left_out, work=folder, **asdict(settings),
+            )  # fmt: skip
+        if left_out:
+            echo(f"{count(len(left_out), 'file')} of folders hold no trees and were left out")
+        shown = select(found, top, expect)
+        if out is not None and not as_json:
+            write_report(
+                out, shown, draw_brackets, correct, encoding=encoding, top=top, force=force
+            )
+        show_audit(shown, found, out, as_json=as_json, trust=trust, top=top, force=force)
 
 
-def _folder_of_folds(work: Path | None, out: Path | None) -> Path | None:
-    """Where finished folds are kept: where asked, or beside an output that is a file."""
-    from sapwood.core.outputs import find_target
+@contextmanager
+def _hold_folds(work: Path | None, out: Path | None) -> Iterator[Path | None]:
+    """The folder of finished folds, which no other audit may use: where asked, or beside a file.
 
-    if work is not None or out is None:
-        return work
-    target = find_target(out)
-    return None if target.is_stream else target.path.with_name(f"{target.path.name}.folds")
+    A folder beside an output is removed when the block ends well.
+    """
+    from sapwood.constituency.audit.finished import remove_folds
+    from sapwood.core.outputs import find_target, hold_output
+
+    target = None if out is None else find_target(out)
+    if work is not None:
+        work.absolute().parent.mkdir(parents=True, exist_ok=True)
+        with hold_output(work):
+            yield work
+    elif target is None or target.is_stream:
+        yield None
+    else:
+        folder = target.path.with_name(f"{target.path.name}.folds")
+        with hold_output(target.path):
+            yield folder
+            remove_folds(folder)
 
 
 def select(found: Audit, top: int | None, expect: float) -> Audit:
