@@ -83,7 +83,8 @@ class BySchema:
         method, facts = rng.choice(list(self.paths[path].items()))
         address = re.sub(r"\{\w+\}", lambda _: rng.choice(["bundled", "nothing", "x" * 300]), path)
         content = facts.get("requestBody", {}).get("content", {})
-        allowed = (200, 400, 404, 408, 413, 415, 422, 503)
+        begins = (202, 409) if "202" in facts["responses"] else ()  # one audit at a time
+        allowed = (200, 400, 404, 408, 413, 415, 422, 503, *begins)
         if "application/json" in content:
             body = json.dumps(self.value(content["application/json"]["schema"])).encode()
             return Request(method.upper(), address, body, JSON, allowed)

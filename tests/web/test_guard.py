@@ -50,7 +50,8 @@ def test_tokens(store: ModelStore) -> None:
     client = Client(guarded(store, token="secret", takes_numbers=True), "http://10.0.0.5")
     assert client.get("/api/models").status_code == 401
     assert client.get("/api/models?token=wrong").status_code == 401
-    assert client.get("/api/models", headers={"Authorization": "Bearer secret"}).status_code == 200
+    answer = client.get("/api/models", headers={"Authorization": "Bearer secret"})
+    assert (answer.status_code, answer.headers.get("set-cookie")) == (200, None)
     first = client.get("/?token=secret")
     assert first.status_code == 200
     cookie = first.headers["set-cookie"]
@@ -97,6 +98,9 @@ def test_bodies(store: ModelStore) -> None:
     ):
         assert client.post("/api/parse", content=body, headers=kind).status_code in {400, 422}, body
     assert client.post("/api/parse", json=[1]).status_code == 422
+    longer = {"Content-Type": "application/octet-stream", "Content-Length": str(2**23 + 1)}
+    answer = Client(guarded(store)).post("/api/treebanks", content=b"", headers=longer)
+    assert answer.status_code == 413  # more than the 8 MB of `sapwood serve` without options
 
 
 def test_limits_have_names(store: ModelStore) -> None:

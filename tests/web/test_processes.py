@@ -258,6 +258,10 @@ def test_from_upload_to_parse_and_download(own: Client, bank: sw.Treebank) -> No
     assert [phase["name"] for phase in run["phases"]] == expected
     assert run["read"] == {"trees": 72, "words": run["read"]["words"], "dev": 8}
     assert run["report"]["dev"]["sentences"] == 8
+    (model,) = (
+        one for one in own.get("/api/models").json()["models"] if one["name"] == run["model"]
+    )
+    assert model["about"] == "pcfg, trained here on 72 trees"
     parse = own.post("/api/parse", json={"sentence": "they sleep .", "model": run["model"]})
     assert parse.json()["tree"].startswith("(TOP")
     file = own.get(f"/api/models/{run['model']}/file")
@@ -295,6 +299,25 @@ def test_events_of_a_training_are_its_record(tmp_path: Path) -> None:
     assert "--max-memory" in run.record["hint"]
 
 
+def test_only_trees_that_are_to_be_judged_are_held_out(server_state: ServerState) -> None:
+    path = server_state.store.folder / "out"
+    wish = {
+        "treebank": "bundled",
+        "method": "em",
+        "states": 2,
+        "budget": 1.0,
+        "iterations": 1,
+        "seed": 0,
+    }
+    orders = [
+        TrainingOrder(**server_state.trainings._order(wish | {"dev": dev}, path))
+        for dev in ("bundled", "none", "hold-out")
+    ]
+    every, none, most = (order.read() for order in orders)
+    assert len(every[0]) == len(none[0]) == len(most[0]) + len(most[1])
+    assert [len(dev) > 0 for _, dev in (every, none, most)] == [True, False, True]
+
+
 def test_a_training_that_ends_without_a_model_leaves_no_file(tmp_path: Path) -> None:
     trainings = Trainings(ModelStore(tmp_path), Limits())
     run = TrainingRun("trained", {"treebank": "bundled"}, tmp_path / "trained.sapwood")
@@ -316,6 +339,21 @@ def test_cancel(own: Client, server_state: ServerState) -> None:
     assert process.wait(10) < 0
     assert wait_for_training(own)["state"] == "cancelled"
     assert not list(server_state.store.folder.iterdir())
+
+
+def test_a_server_that_stops_ends_all_that_it_began(
+    server_state: ServerState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = {"pool", "heavy", "processes", "trainings", "audits"}
+    stopped: list[str] = []
+    for name in parts:
+        part = getattr(server_state, name)
+        stop = part.stop
+        monkeypatch.setattr(
+            part, "stop", lambda name=name, stop=stop: (stopped.append(name), stop())
+        )
+    server_state.stop()
+    assert {*stopped} == parts
 
 
 @pytest.mark.slow
@@ -422,6 +460,18 @@ def test_a_server_answers_for_its_own_name(
     assert (host in guard.names) == is_named
     assert guard.takes_numbers == is_open
     assert socket.gethostname().lower() in guard.names
+
+
+def test_a_process_whose_server_is_gone_ends_and_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "server").mkdir()
+    statuses: list[int] = []
+    monkeypatch.setattr(processes.os, "_exit", statuses.append)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    processes.end_with_server(str(tmp_path / "server"))
+    assert statuses == [processes.ORPHANED]
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_server_ends_by_the_signal_after_it_has_cleaned_up() -> None:
