@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +53,11 @@ def test_others_are_all_places_with_the_same_words_and_neighbours(
             if names[m, a, b] == names[k, i, j] and (m, a) != (k, i)
         ]
         assert nuclei.others(k, i, j) == expected
+        assert nuclei.counts(k, i, j) == Counter(label for _, _, label in expected)
+        for last in "XPQ":
+            ordered = sorted(expected, key=lambda place: (place[2] == last, place))
+            for most in range(len(expected) + 2):
+                assert nuclei.others(k, i, j, last=last, most=most) == ordered[:most]
         assert any(place.span == (i, j) for place in nuclei.repeated[k]) == bool(expected)
 
 

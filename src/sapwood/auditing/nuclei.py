@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import islice
 from typing import NamedTuple
 
 NIL = "NIL"  # of a string of words that is no constituent
 MAX_LENGTH = 8  # words of a nucleus: longer ones are seldom repeated
 Span = tuple[int, int]
+Place = tuple[int, int]  # a sentence, and the first word there
 
 
 class Repeated(NamedTuple):
@@ -66,10 +69,10 @@ class Nuclei:
         for k in range(len(sentences)):
             for _, _, key in self._keys_in(k, annotated):
                 (twice if key in once else once).add(key)
-        self._places: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for k in range(len(sentences)):
-            for i, _, key in self._keys_in(k, twice):
-                self._places[key].append((k, i))
+        self._places: dict[int, dict[str, list[Place]]] = defaultdict(dict)
+        for k, spans in enumerate(annotations):
+            for i, j, key in self._keys_in(k, twice):
+                self._places[key].setdefault(spans.get((i, j), NIL), []).append((k, i))
         self.repeated = [
             [Repeated(*one) for one in self._keys_in(k, twice)] for k in range(len(sentences))
         ]
@@ -89,18 +92,36 @@ class Nuclei:
                 if j - i < n and (key := self._key(k, i, j)) in known:
                     yield i, j, key
 
-    def others(self, k: int, i: int, j: int) -> list[tuple[int, int, str]]:
-        """Other places with the words of a span and its neighbours: sentence, start, annotation."""
-        places = self._places.get(self._key(k, i, j), [])
-        return [
-            (other, start, self.annotations[other].get((start, start + j - i), NIL))
-            for other, start in places
-            if (other, start) != (k, i)
-        ]
+    def _elsewhere(self, k: int, i: int, j: int) -> Iterator[tuple[str, int, list[Place]]]:
+        """Annotations of the words of a span: how many other places have each, and all places."""
+        own = self.annotations[k].get((i, j), NIL)
+        for label, places in self._places.get(self._key(k, i, j), {}).items():
+            yield label, len(places) - (label == own), places
+
+    def others(
+        self, k: int, i: int, j: int, *, last: str | None = None, most: int | None = None
+    ) -> list[tuple[int, int, str]]:
+        """Other places with the words of a span and its neighbours: sentence, start, annotation.
+
+        Parameters
+        ----------
+        last
+            An annotation whose places come behind all others.
+        most
+            How many places to give; None gives all.
+        """
+        stop = None if most is None else most + 1  # one of them may be the span itself
+        ordered = merge(
+            *(
+                [(label == last, *place, label) for place in places[:stop] if place != (k, i)]
+                for label, _, places in self._elsewhere(k, i, j)
+            )
+        )
+        return [place[1:] for place in islice(ordered, most)]
 
     def counts(self, k: int, i: int, j: int) -> Counter[str]:
         """Number of other places of a span by their annotation."""
-        return Counter(annotation for _, _, annotation in self.others(k, i, j))
+        return Counter({label: n for label, n, _ in self._elsewhere(k, i, j) if n})
 
 
 PASSAGE_WORDS = 8  # words of a passage that is annotated twice

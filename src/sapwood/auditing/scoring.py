@@ -150,11 +150,11 @@ def score_candidates(
         How often each label is annotated.
     """
     copies = []
-    with step("comparing", total=n_copies) as advance:
+    with step("comparing", total=1 + n_copies) as advance:
         clean = candidates(None)
         for copy in range(n_copies):
+            advance(1 + copy)
             copies.append(candidates(copy))
-            advance(copy + 1)
     y = np.concatenate([one.y for one in copies])
     if not y.any():
         msg = "no planted error was found again, so that nothing can be ranked"

@@ -51,7 +51,7 @@ from sapwood.constituency.learn.ensemble import EnsembleLPCFG
 from sapwood.constituency.learn.ensemble_budget import Candidate
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import CorpusError, count
-from sapwood.core.progress import step
+from sapwood.core.progress import counted, step
 from sapwood.execute import Engine, Threads
 
 
@@ -214,7 +214,7 @@ def tree_candidates(
     """Edits of some sentences with their signals: of the trees, or of a copy with errors."""
     sentence, edits, rows, y = [], list[Edit](), list[list[float]](), list[float]()
     planted_rows, kinds, weights = list[int](), list[str](), list[float]()
-    for k in numbers:
+    for k in counted(numbers, unit="tree"):
         tree = evidence.trees[k]
         posterior = Posterior(evidence.judgements[k], evidence.labels.names)
         annotation, planted = tree.annotation, list[Planted]()
@@ -383,11 +383,10 @@ def _elsewhere(k: int, edit: Edit, evidence: Evidence) -> tuple[Elsewhere, ...]:
     """Other places with the same words, those that are annotated otherwise first."""
     start, end = edit.span
     here = evidence.spans[k].get((start, end), "NIL")
-    others = evidence.nuclei.others(k, start, end)
-    others.sort(key=lambda other: (other[2] == here, other[0], other[1]))
+    others = evidence.nuclei.others(k, start, end, last=here, most=_MOST_ELSEWHERE)
     return tuple(
         Elsewhere(tree.file, tree.line, tree.number, annotation)
-        for number, _, annotation in others[:_MOST_ELSEWHERE]
+        for number, _, annotation in others
         for tree in [evidence.trees[number]]
     )
 

@@ -26,7 +26,7 @@ from sapwood.auditing.nuclei import Nuclei, count_differences
 from sapwood.auditing.scoring import Candidates, Scored, measure, score_candidates
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import CorpusError
-from sapwood.core.progress import step
+from sapwood.core.progress import counted, step
 from sapwood.dependency.audit.edits import KINDS, Edit, apply_edits, edits_between
 from sapwood.dependency.audit.located import Annotation, LocatedSentence, LocatedSentences
 from sapwood.dependency.audit.planting import Confusions, Planted, plant
@@ -171,7 +171,7 @@ def candidates(
     sentence, edits, x, y = list[int](), list[Edit](), list[list[float]](), list[float]()
     confusions = list[tuple[str, str, str]]()
     rows, kinds, weights = list[int](), list[str](), list[float]()
-    for k, one in enumerate(evidence.sentences):
+    for k, one in enumerate(counted(evidence.sentences, unit="sentence")):
         judgement = evidence.judgements[k]
         annotation, planted = one.annotation, list[Planted]()
         if copy is not None:
@@ -311,11 +311,10 @@ def _elsewhere(k: int, edit: Edit, evidence: ArcEvidence) -> tuple[Elsewhere, ..
     if span is None:
         return ()
     here = evidence.spans[k].get(span, "NIL")
-    others = evidence.nuclei.others(k, *span)
-    others.sort(key=lambda other: (other[2] == here, other[0], other[1]))
+    others = evidence.nuclei.others(k, *span, last=here, most=MOST_ELSEWHERE)
     return tuple(
         Elsewhere(one.file, one.line, one.number, annotation)
-        for number, _, annotation in others[:MOST_ELSEWHERE]
+        for number, _, annotation in others
         for one in [evidence.sentences[number]]
     )
 
