@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import Run
 
-from sapwood.core.resume import PIECE, complete_records
+from sapwood.core.outputs import PIECE, complete_records
 
 resource = pytest.importorskip("resource")  # limits of memory are a matter of POSIX
 

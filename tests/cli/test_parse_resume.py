@@ -12,8 +12,7 @@ import pytest
 
 import sapwood as sw
 from sapwood.core.errors import SapwoodError
-from sapwood.core.outputs import open_output
-from sapwood.core.resume import complete_records, open_part
+from sapwood.core.outputs import complete_records, open_output, open_part
 
 WAIT = 120  # seconds; the first run on a machine compiles the kernels
 LAYOUTS: dict[str, list[str]] = {

@@ -19,7 +19,7 @@ from sapwood.cli.options import TREE_OPTIONS, parse_duration
 from sapwood.constituency.data import treebank
 from sapwood.constituency.data.transform import BINARISATIONS, HEADS, Transform
 from sapwood.constituency.learn import em, settings_search
-from sapwood.constituency.learn.em_checkpoint import Progress
+from sapwood.constituency.learn.em import Progress
 from sapwood.constituency.learn.ensemble_budget import PLAN, Candidate
 from sapwood.constituency.learn.pcfg import LexiconSettings
 from sapwood.constituency.learn.registry import METHODS

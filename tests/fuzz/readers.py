@@ -36,7 +36,7 @@ from sapwood.constituency.grammar.discriminative import FeatureGrammar, SpanNetw
 from sapwood.constituency.grammar.from_text import grammar_from_text
 from sapwood.constituency.parse.decoders import DECODERS
 from sapwood.core.errors import CorpusError, SapwoodError
-from sapwood.core.resume import UnfinishedOutput
+from sapwood.core.outputs import UnfinishedOutput
 from sapwood.corpora import fetch
 from sapwood.corpora.files import open_text
 from sapwood.corpora.formats import read_trees

@@ -13,8 +13,7 @@ from tests.web.servers import Client, ask
 import sapwood as sw
 from sapwood.constituency.report.parses import parse_answer
 from sapwood.report import to_json
-from sapwood.web.initial_models import bundled_models, models_from_files
-from sapwood.web.models import TREES, LoadedModel, ModelStore
+from sapwood.web.models import TREES, LoadedModel, ModelStore, bundled_models, models_from_files
 
 SENTENCE = "the woman saw a dog in the garden ."
 TREE = "(TOP (S (NP (PRP they)) (VP (VBP sleep)) (. .)))"

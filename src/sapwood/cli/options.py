@@ -15,9 +15,8 @@ import typer
 from sapwood.cli.console import echo
 from sapwood.constituency.learn.registry import METHODS
 from sapwood.core.errors import count
-from sapwood.core.learner import Parameter
+from sapwood.core.learner import Method, Parameter
 from sapwood.core.progress import note, step
-from sapwood.core.registry import Method
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine

@@ -23,8 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sapwood.core.arrays import IntArray, ranges
-from sapwood.networks.encoder import Dropout, Mask, Packing, glorot_uniform
-from sapwood.networks.network import Parameters, Real
+from sapwood.networks.network import Dropout, Mask, Packing, Parameters, Real, glorot_uniform
 
 INITIAL_LABEL_SCORE = -3.0  # most spans have no label
 NEGLIGIBLE_GRADIENT = 1e-4  # of the largest: spans below it are left out of the backward pass

@@ -18,26 +18,24 @@ import numpy.typing as npt
 from sapwood.core.arrays import IntArray, ranges, starts_of
 from sapwood.core.progress import counted, step
 from sapwood.corpora.vocabulary import hash_of
-from sapwood.networks.encoder import (
+from sapwood.networks.network import (
+    N_SPECIAL,
     UNKNOWN_ROW,
     Dropout,
+    EncoderSizes,
     Encoding,
+    Network,
     Packing,
+    Parameters,
+    Real,
     SentenceRows,
     VectorRows,
     encode,
     encode_backward,
     init_encoder,
     look_up,
-    pack_sentences,
-)
-from sapwood.networks.network import (
-    N_SPECIAL,
-    EncoderSizes,
-    Network,
-    Parameters,
-    Real,
     one_blas_thread,
+    pack_sentences,
 )
 
 FAMILIAR_COUNT = 2  # words seen at least so often have vectors of their own

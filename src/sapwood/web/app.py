@@ -29,8 +29,8 @@ from sapwood.web.guard import BYTES, FAULT, GONE
 from sapwood.web.limits import Check, Limits, Pool, Refusal, error_body
 from sapwood.web.models import ARCS, TEXT, TREES, LoadedModel, ModelStore
 from sapwood.web.processes import RequestProcesses
+from sapwood.web.runs import Trainings
 from sapwood.web.schemas import explain_invalid
-from sapwood.web.training import Trainings
 
 if TYPE_CHECKING:
     from sapwood.constituency.parse.parser import Parse

@@ -13,8 +13,7 @@ from sapwood.dependency.learn.arc_network import train_arc_network
 from sapwood.dependency.parse.parser import ArcEncoder
 from sapwood.dependency.parse.scoring import sentence_rows, tag_forest, tag_posteriors
 from sapwood.networks import training as network_training
-from sapwood.networks.encoder import UNKNOWN_ROW, VectorRows, look_up
-from sapwood.networks.network import EncoderSizes
+from sapwood.networks.network import UNKNOWN_ROW, EncoderSizes, VectorRows, look_up
 from sapwood.networks.scores import ArcSizes
 from sapwood.networks.training import NetworkPlan, _sum_rows
 

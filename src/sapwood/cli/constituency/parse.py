@@ -29,9 +29,16 @@ from sapwood.cli.inputs import (
 )
 from sapwood.constituency.report.parses import constituents
 from sapwood.core.errors import count
-from sapwood.core.outputs import check_output, is_stdout, open_output
+from sapwood.core.outputs import (
+    check_output,
+    is_stdout,
+    open_output,
+    open_part,
+    part_and_note,
+    sha256,
+    skip_done,
+)
 from sapwood.core.progress import step
-from sapwood.core.resume import open_part, part_and_note, sha256, skip_done
 from sapwood.execute.engine import Meter
 from sapwood.report import parse_report, to_json
 

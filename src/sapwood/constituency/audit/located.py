@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sapwood.core.errors import CorpusError
-from sapwood.core.resume import sha256
+from sapwood.core.outputs import sha256
 from sapwood.corpora.files import Reading, Source, open_lines, source_name
 from sapwood.corpora.formats import FORMATS, find_format, peek, recognise, treebank_files
 from sapwood.corpora.tree import ROOT, Tree, as_tree, clean

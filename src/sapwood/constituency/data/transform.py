@@ -27,8 +27,7 @@ import numpy as np
 
 from sapwood.core.arrays import Int32Array
 from sapwood.core.errors import CorpusError, SapwoodError
-from sapwood.corpora.heads import HEAD_RULES, uses_penn_tags
-from sapwood.corpora.tree import ROOT, Tree, unary_chain
+from sapwood.corpora.tree import HEAD_RULES, ROOT, Tree, unary_chain, uses_penn_tags
 
 COLUMNS = ("label", "rule", "left", "right", "parent", "word", "start", "end")  # of rows
 _N_SAMPLED = 1000  # trees by which the label set is recognised

@@ -20,8 +20,7 @@ from sapwood.constituency.parse.decoders import BRACKET_COST, TAG_GAIN, Decoded
 from sapwood.constituency.parse.posteriors import split_codes
 from sapwood.core.arrays import FloatArray, IntArray, cell, ranges, starts_of
 from sapwood.corpora.tree import ROOT, Tree, escape
-from sapwood.networks.encoder import SentenceEncoder
-from sapwood.networks.network import Real
+from sapwood.networks.network import Real, SentenceEncoder
 from sapwood.networks.scores import fenceposts, sentence_span_scores
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sapwood.core.errors import CorpusError
-from sapwood.core.resume import sha256
+from sapwood.core.outputs import sha256
 from sapwood.corpora.files import Reading, Source, expand, lines_of, open_text, source_name
 from sapwood.dependency.data.bank import Arcs
 from sapwood.dependency.data.reader import CONLLU_SUFFIXES, read_conllu

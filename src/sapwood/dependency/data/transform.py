@@ -40,9 +40,17 @@ from sapwood.corpora.files import (
     source_name,
 )
 from sapwood.corpora.formats import read_lines, treebank_files
-from sapwood.corpora.heads import HEAD_RULES, PUNCTUATION, HeadRule, uses_penn_tags
 from sapwood.corpora.sentences import peek_conllu
-from sapwood.corpora.tree import Tree, clean_all, clean_label, clean_tag
+from sapwood.corpora.tree import (
+    HEAD_RULES,
+    PUNCTUATION,
+    HeadRule,
+    Tree,
+    clean_all,
+    clean_label,
+    clean_tag,
+    uses_penn_tags,
+)
 from sapwood.dependency.data.bank import EMPTY, ArcBank, ArcPacker, Arcs
 from sapwood.dependency.data.reader import CONLLU_SUFFIXES, read_conllu
 

@@ -53,8 +53,13 @@ from sapwood.dependency.parse.scoring import (
 )
 from sapwood.execute.engine import Engine, as_engine
 from sapwood.execute.processes import stream_results
-from sapwood.networks.encoder import SentenceEncoder
-from sapwood.networks.network import Network, Real, one_blas_thread, with_one_blas_thread
+from sapwood.networks.network import (
+    Network,
+    Real,
+    SentenceEncoder,
+    one_blas_thread,
+    with_one_blas_thread,
+)
 from sapwood.networks.scores import ArcVectors, arc_vectors, biaffine_heads, biaffine_relations
 
 Sentence = Sequence[str] | Arcs

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sapwood.core.errors import count, require_memory
-from sapwood.core.learner import Estimator
-from sapwood.core.registry import Method
+from sapwood.core.learner import Estimator, Method
 
 if TYPE_CHECKING:
     from sapwood.lm.data.counting import CountsLike
