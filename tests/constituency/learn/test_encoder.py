@@ -18,7 +18,7 @@ from sapwood.constituency.learn.encoder import RightTrees, SpanTrainer
 from sapwood.constituency.parse.spans import NetworkReader, span_posteriors
 from sapwood.core.errors import ModelFormatError, SapwoodError
 from sapwood.core.learner import FORMER_CALLBACKS
-from sapwood.core.model_files import FileContents
+from sapwood.core.model_files import FileContents, read_model
 from sapwood.evaluate import bracketing
 from sapwood.networks import training as network_training
 from sapwood.networks.network import EncoderSizes, Parameters
@@ -323,11 +323,11 @@ def test_names_must_fit_the_weights(model: SpanNetwork) -> None:
 def test_a_file_without_labels_is_refused(model: SpanNetwork) -> None:
     arrays, header = model.to_file()
     contents = FileContents(arrays, json.loads(json.dumps(header)))
-    again = SpanNetwork.from_file(contents)
+    again = read_model("SpanNetwork", contents)
     assert again.labels == model.labels
     contents.header["span_labels"] = "NP"
     with pytest.raises(ModelFormatError, match="no list of lists"):
-        SpanNetwork.from_file(contents)
+        read_model("SpanNetwork", contents)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_a_network_with_half_a_normalisation_is_refused(
     arrays, header = model.to_file()
     del arrays[f"network.{name}"]
     with pytest.raises(ModelFormatError, match=words):
-        SpanNetwork.from_file(FileContents(arrays, json.loads(json.dumps(header))))
+        read_model("SpanNetwork", FileContents(arrays, json.loads(json.dumps(header))))
 
 
 def test_the_memory_of_a_sentence_is_bounded_by_its_estimate(model: SpanNetwork) -> None:
