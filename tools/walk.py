@@ -202,8 +202,7 @@ def answer_request(recorder: Recorder, folder: Path) -> None:
 
     import sapwood as sw
     from sapwood.web.app import ServerState, make_app
-    from sapwood.web.guard import Guard
-    from sapwood.web.limits import Limits
+    from sapwood.web.guard import Guard, Limits
     from sapwood.web.models import TREES, LoadedModel, ModelStore
 
     uploads = folder / "uploads"

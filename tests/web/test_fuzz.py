@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.web.servers import Client, guarded
 
-from sapwood.web.limits import Limits
+from sapwood.web.guard import Limits
 from sapwood.web.models import ModelStore
 
 RIGHT: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ import pytest
 import sapwood as sw
 from sapwood.core.errors import CorpusError
 from sapwood.web import models, processes
-from sapwood.web.limits import Refusal
+from sapwood.web.guard import Refusal
 from sapwood.web.models import (
     ARCS,
     TEXT,

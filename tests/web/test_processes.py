@@ -22,8 +22,7 @@ import sapwood as sw
 from sapwood.core.outputs import STALE_SECONDS, lock
 from sapwood.web import processes, server
 from sapwood.web.app import ServerState, static_files
-from sapwood.web.guard import Guard
-from sapwood.web.limits import MEGABYTE, Limits
+from sapwood.web.guard import MEGABYTE, Guard, Limits
 from sapwood.web.models import N_KEPT, TREES, LoadedModel, ModelStore
 from sapwood.web.processes import TrainingOrder, check_upload, train_on_page
 from sapwood.web.runs import TrainingRun, Trainings

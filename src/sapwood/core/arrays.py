@@ -177,6 +177,10 @@ class RaggedBank(ABC, Generic[T_co]):
         offsets = self.offsets[first : last + 1] - self.offsets[first]
         return self._cut(offsets, rows, slice(first, last))
 
+    def runs(self, n: int) -> list[Self]:
+        """Cut into at most n runs of items with about equally many rows."""
+        return [self.run(first, last) for first, last in shard_cuts(self.offsets, n)]
+
     def rows(self, index: int) -> slice:
         """The rows of one item."""
         return slice(int(self.offsets[index]), int(self.offsets[index + 1]))

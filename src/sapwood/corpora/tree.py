@@ -322,15 +322,6 @@ def as_tree(item: object) -> Tree:
     raise SapwoodTypeError(msg, hint=hint)
 
 
-def unary_chain(node: Tree) -> tuple[tuple[str, ...], Tree]:
-    """The labels from a node down to the first with a word or several children, and that node."""
-    labels = [node.label]
-    while not node.is_preterminal and len(node.children) == 1:
-        node = node[0]
-        labels.append(node.label)
-    return tuple(labels), node
-
-
 def escape(word: str) -> str:
     """Write brackets inside a word as Penn treebanks do, so that the tree can be read again."""
     if "(" in word or ")" in word:
@@ -509,6 +500,11 @@ _PENN_MARKS = frozenset({"NN", "NNP", "NNS", "IN", "DT", "VBD", "VBZ", "VB", "JJ
 def uses_penn_tags(labels: Iterable[str]) -> bool:
     """Whether a label set looks like Penn English (at least half of its commonest tags)."""
     return 2 * len(_PENN_MARKS.intersection(labels)) >= len(_PENN_MARKS)
+
+
+def choose_head_rule(trees: Iterable[Tree]) -> str:
+    """The name of the rule in `HEAD_RULES` for the labels of some trees."""
+    return "penn" if uses_penn_tags({tag for tree in trees for tag in tree.tags()}) else "generic"
 
 
 def penn_head(label: str, children: Sequence[str]) -> int:

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sapwood.core.arrays import IntArray, place_among, starts_of
+from sapwood.core.arrays import IntArray, place_among
 from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import require_type
 from sapwood.corpora.vocabulary import COLUMN, N_OF_FORM, PROPERTIES, form_properties
@@ -292,7 +292,7 @@ class SentenceRows(NamedTuple):
     ) -> SentenceRows:
         """Look up sentences; `has_end` also marks their ends by the root."""
         word, forms = rows.rows([word for sentence in sentences for word in sentence])
-        starts = starts_of([len(sentence) + 1 + has_end for sentence in sentences])
+        starts = np.cumsum([0, *(len(sentence) + 1 + has_end for sentence in sentences)])
         is_word = np.ones(starts[-1], bool)
         is_word[starts[:-1]] = False
         if has_end:
@@ -348,7 +348,7 @@ def pack_sentences(lengths: IntArray) -> Packing:
     """
     assert (np.diff(lengths) <= 0).all()
     steps = np.arange(int(lengths[0]) if len(lengths) else 0)
-    starts = starts_of((lengths[None] > steps[:, None]).sum(axis=1)).astype(np.int64)
+    starts = np.append(0, np.cumsum((lengths[None] > steps[:, None]).sum(axis=1)))
     sentence = np.repeat(np.arange(len(lengths)), lengths)
     time = np.arange(len(sentence)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     row = starts[time] + sentence

@@ -142,7 +142,7 @@ def span_scores(P: Parameters, posts: Fenceposts) -> Real:
     return scores
 
 
-def score_sentences(
+def score_words_and_spans(
     encoder: SentenceEncoder,
     sentences: Sequence[Sequence[str]],
     tag_factors: Sequence[Real | None],

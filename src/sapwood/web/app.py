@@ -25,8 +25,7 @@ from sapwood.corpora.sentences import kind_of
 from sapwood.report import inspect_model, to_json
 from sapwood.web import schemas
 from sapwood.web.audits import Audits
-from sapwood.web.guard import BYTES, FAULT, GONE
-from sapwood.web.limits import Check, Limits, Pool, Refusal, error_body
+from sapwood.web.guard import BYTES, FAULT, GONE, Check, Limits, Pool, Refusal, error_body
 from sapwood.web.models import ARCS, TEXT, TREES, LoadedModel, ModelStore
 from sapwood.web.processes import RequestProcesses
 from sapwood.web.runs import Trainings

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from shutil import rmtree
 from typing import Any, ClassVar
 
-from sapwood.web.limits import Refusal
+from sapwood.web.guard import Refusal
 from sapwood.web.runs import DONE, BackgroundRun, BackgroundRuns
 
 BUNDLED = "bundled"

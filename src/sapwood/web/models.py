@@ -13,7 +13,7 @@ from shutil import rmtree
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from sapwood.web.limits import Refusal
+from sapwood.web.guard import Refusal
 from sapwood.web.processes import LEAST_UPLOAD_TREES
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood.core.errors import CorpusError, SapwoodError
-from sapwood.web.limits import MEGABYTE, Limits, Refusal, error_body
+from sapwood.web.guard import MEGABYTE, Limits, Refusal, error_body
 
 if TYPE_CHECKING:
     from sapwood.core.progress import Event

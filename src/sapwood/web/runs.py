@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from sapwood.core.errors import count
-from sapwood.web.limits import Limits, Refusal
+from sapwood.web.guard import Limits, Refusal
 from sapwood.web.models import TREES, LoadedModel, ModelStore
 from sapwood.web.processes import END_SECONDS, close_streams, start_process
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.core.errors import SapwoodError
 from sapwood.core.outputs import STALE_SECONDS, lock
-from sapwood.web.limits import Limits
+from sapwood.web.guard import Limits
 from sapwood.web.models import TREES, LoadedModel, ModelStore, bundled_models, models_from_files
 
 if TYPE_CHECKING:

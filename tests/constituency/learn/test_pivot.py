@@ -14,7 +14,7 @@ from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.learn import pivot as module
 from sapwood.constituency.learn import spectral
 from sapwood.constituency.learn.em_steps import TrainingTrees
-from sapwood.constituency.learn.features import INSIDE
+from sapwood.constituency.learn.features import INSIDE, project_nodes
 from sapwood.constituency.learn.pivot import (
     FeatureDistributions,
     PivotNodes,
@@ -24,7 +24,6 @@ from sapwood.constituency.learn.pivot import (
     likely_states,
     pivot_nodes,
 )
-from sapwood.constituency.learn.spectral import project_nodes
 from sapwood.core.errors import SapwoodError, SapwoodWarning
 from sapwood.execute import Threads
 

@@ -21,21 +21,22 @@ from sapwood.constituency.learn.features import (
     FeatureRows,
     FeatureSettings,
     FeatureSpace,
+    NodeProjection,
     NodeTable,
+    SingularVectors,
+    covariance_product,
+    project_nodes,
 )
 from sapwood.constituency.learn.pcfg import TrainingData
 from sapwood.constituency.learn.spectral import (
-    NodeProjection,
     ProjectedSums,
-    SingularVectors,
+    RuleLayout,
+    RuleSums,
     SpectralLPCFG,
-    covariance_product,
-    project_nodes,
     rule_layout,
 )
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Threads, tree_sum
-from sapwood.linalg.observable import RuleLayout, RuleSums
 
 REAL_VECTORS = SingularVectors.vectors
 

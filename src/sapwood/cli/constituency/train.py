@@ -284,7 +284,7 @@ class TreebankTraining:
         return report
 
     def _read(self, phases: Phases) -> tuple[Treebank | StoredTreebank, list[Tree]]:
-        from sapwood.constituency.data.split import doubt_dev_trees, doubt_training_trees
+        from sapwood.constituency.data.statistics import doubt_dev_trees, doubt_training_trees
 
         with phases.phase("reading") as notes:
             # Dev first: a mistake in its name should show before the long part.

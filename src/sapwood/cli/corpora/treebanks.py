@@ -211,7 +211,7 @@ def split_treebank(  # noqa: PLR0913 - every option of the command is an argumen
     treebank. The same trees and seed give the same parts. Trees of one document resemble each
     other: where they are spread over the parts, scores flatter.
     """
-    from sapwood.constituency.data.split import PARTS, part_size, split_trees
+    from sapwood.constituency.data.statistics import PARTS, part_size, split_trees
 
     check_files(*treebanks)
     reading = TreeReading(format, encoding, skip_bad=skip_bad)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from zlib import crc32
 
@@ -118,7 +119,11 @@ class FeatureGrammar(_Discriminative):
         """Number of weights of rules and features."""
         return self.grammar.n_weights + len(self.feature_weights)
 
-    def features(self) -> SpanFeatures:
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def features(self) -> SpanFeatures:  # type: ignore[override]
         """The features that score a chart."""
         return SpanFeatures(self)
 

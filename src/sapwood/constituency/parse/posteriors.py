@@ -43,7 +43,7 @@ from sapwood.constituency.parse.prepared import prepare, sentence_log_weight
 from sapwood.core.arrays import FloatArray, IntArray, ranges
 from sapwood.corpora.tree import escape
 from sapwood.networks.network import Real, SentenceEncoder
-from sapwood.networks.scores import score_sentences
+from sapwood.networks.scores import score_words_and_spans
 
 if TYPE_CHECKING:
     from sapwood.constituency.grammar.ensemble import Model
@@ -509,7 +509,7 @@ class NetworkReader:
 
         Sentences stand longest first.
         """
-        scored = score_sentences(
+        scored = score_words_and_spans(
             self._encoder,
             [[escape(word) for word in words] for words, _ in sentences],
             [None if one is None else self._tag_factors(one) for _, one in sentences],

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from tests.linalg.exact_spectral import FullMoments, observable_form
 
-from sapwood.core.errors import NotIdentifiableError
-from sapwood.linalg.observable import (
+from sapwood.constituency.learn.spectral import (
     LabelMeans,
     NodeMeans,
     RuleLayout,
@@ -21,6 +20,7 @@ from sapwood.linalg.observable import (
     trust,
     whole_tensor,
 )
+from sapwood.core.errors import NotIdentifiableError
 
 SHAPES = [(1, 1, 1), (2, 3, 4), (7, 6, 5)]
 TINY = 1e-12  # sums of at most a hundred numbers of size 1
