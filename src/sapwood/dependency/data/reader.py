@@ -48,7 +48,6 @@ from sapwood.dependency.data.bank import (
     RELATION,
     UNPARSED,
     ArcBank,
-    ArcPacker,
     Arcs,
     cells_of,
     heads_problem,
@@ -114,12 +113,10 @@ def read_arcs(
     >>> bank[0].heads
     (2, 0)
     """
-    packer = ArcPacker()
     files = expand(sources, CONLLU_SUFFIXES, left_out=left_out)
     require_reading_memory(files, PACKED_ARC_BYTES, FEWER_SENTENCES, "dependency trees")
-    for sentence, _ in _read_files(files, encoding, skipped, has_heads=has_heads):
-        packer.add(*sentence[:-1])
-    return packer.bank()
+    read = _read_files(files, encoding, skipped, has_heads=has_heads)
+    return ArcBank.pack(sentence[:-1] for sentence, _ in read)
 
 
 def stream_arcs(

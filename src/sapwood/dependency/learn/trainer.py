@@ -7,6 +7,7 @@ sentence (jackknifing), since it will see such tags in new sentences.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,8 +27,14 @@ from sapwood.dependency.data.bank import ArcBank
 from sapwood.dependency.data.transform import LIFTED, lift
 from sapwood.dependency.kernels.arc_layout import Templates
 from sapwood.dependency.learn.arc_network import train_arc_network
-from sapwood.dependency.model.arc_model import ArcMember, ArcModel, EncoderMember
-from sapwood.dependency.model.tables import FeatureTable, TagLexicon, WordClusters, cluster_words
+from sapwood.dependency.model.arc_model import (
+    ArcMember,
+    ArcModel,
+    EncoderMember,
+    FeatureTable,
+    TagLexicon,
+    WordClusters,
+)
 from sapwood.dependency.parse import templates as arc_templates
 from sapwood.dependency.parse.scoring import (
     TagForest,
@@ -55,6 +62,8 @@ MAX_RARE_COUNT = 3  # words seen at most this often show which tags unknown word
 MAX_OPEN_TAGS = 64  # of unknown words: time grows with the square of their number
 FOLD_BLOCK = 25  # neighbouring sentences are held out together: texts are of one kind
 _TAGGER_WEIGHTS = (64, 24)  # weights a word, and the most, as a power of two
+FEW_CLUSTERS, MANY_CLUSTERS = 48, 512  # few are like tags, many like topics
+N_KMEANS_ROUNDS = 12  # features hardly change after that
 
 
 def table_bits(n_tokens: int, room: tuple[int, int]) -> int:
@@ -423,3 +432,44 @@ def parser_bytes(n_tokens: int, n_weights: int, jobs: int) -> float:
     """Estimated bytes for training a parser."""
     tables = 4 * (_TABLE_COPIES + 4 * jobs) * n_weights
     return _KERNEL_BYTES + _TOKEN_BYTES * n_tokens + tables
+
+
+def cluster_words(vectors: Eigenwords, seed: int = 0) -> WordClusters:
+    """Two clusterings of the words that have vectors of their own, by k-means of directions.
+
+    Few words make fewer clusters: four words to each, or two. A word that is only known with
+    capitals stands for its small letters too.
+
+    Examples
+    --------
+    >>> import sapwood as sw
+    >>> text = [["the", "dog", "eats"], ["the", "cat", "eats"], ["a", "car", "stops"]] * 5
+    >>> clusters = cluster_words(sw.WordEmbedding(2).fit(text).model_)
+    >>> hashes = np.array([hash_of(word) for word in ("dog", "cat", "a")])
+    >>> dog, cat, a = clusters.of(hashes, hashes)[:, 0]
+    >>> dog == cat, dog == a
+    (np.True_, np.False_)
+    """
+    words = vectors.vocabulary.words
+    points = vectors.vectors[: len(words)] * vectors.strengths
+    points = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
+    sizes = ((FEW_CLUSTERS, 4), (MANY_CLUSTERS, 2))
+    both = [_k_means(points, min(k, -(-len(words) // n)), seed) for k, n in sizes]
+    rows = np.stack(both, axis=1)
+    of_word = {hash_of(word.lower()): row for word, row in zip(words, rows, strict=True)}
+    of_word |= {hash_of(word): row for word, row in zip(words, rows, strict=True)}
+    hashes = sorted(of_word)
+    clusters = np.array([of_word[number] for number in hashes], np.int32)
+    return WordClusters(np.array(hashes, np.uint32), clusters.reshape(-1, 2))
+
+
+def _k_means(points: np.ndarray, k: int, seed: int) -> np.ndarray:
+    """Cluster of each point."""
+    from scipy.cluster.vq import kmeans2
+
+    unlike = np.unique(points, axis=0)
+    k = min(k, len(unlike))
+    starts = np.random.default_rng(seed).choice(len(unlike), k, replace=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an empty cluster does no harm
+        return np.asarray(kmeans2(points, unlike[starts], iter=N_KMEANS_ROUNDS, minit="matrix")[1])

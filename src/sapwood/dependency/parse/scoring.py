@@ -27,7 +27,7 @@ from sapwood.corpora.vocabulary import (
     form_properties,
     hash_of,
 )
-from sapwood.dependency.model.tables import FeatureTable, TagLexicon, WordClusters
+from sapwood.dependency.model.arc_model import FeatureTable, TagLexicon, WordClusters
 
 _OUTSIDE, _ROOT = 1, 2  # values of rows that are no words
 _UNFAMILIAR = np.uint64(1 << 33)  # above all hashes of words
