@@ -139,7 +139,7 @@ class LoadedModel:
     def tokenise(self) -> Callable[[str], list[str]]:
         """The function that splits a sentence into words, spelt as the model knows them."""
         if self.kind == TREES:
-            return self.parser()._tokenizer
+            return self.parser().tokenizer
         return text_tokenizer(self.model) if self.kind == TEXT else arc_tokenizer()
 
     # -- for grammars -----------------------------------------------------------------------------

@@ -45,6 +45,8 @@ def parse_answer(parse: Parse, k: int = 1) -> dict[str, Any]:
 def parse_report(parse: Parse | None, k_best: int | None = None) -> dict[str, Any]:
     """A parsed sentence, with its phrases and tags and their posteriors.
 
+    A sentence of running text comes with what `source_fields` tells.
+
     Examples
     --------
     >>> import sapwood as sw
@@ -65,16 +67,44 @@ def parse_report(parse: Parse | None, k_best: int | None = None) -> dict[str, An
         "fallback": parse.is_fallback,
         "kind": parse.kind,
         "constituents": constituent_rows(parse),
-    }
+    } | source_fields(parse)
     if k_best:
         report["k_best"] = k_best_rows(parse, k_best)
     return report
 
 
+def source_fields(parse: Parse) -> dict[str, Any]:
+    """The sentence as it stands in a text: `text`, its place, and `words` with theirs.
+
+    Places are `char_start` and `char_end`, counted in characters of the whole text; nothing for a
+    sentence that was given as words.
+    """
+    source = parse.source
+    if source is None:
+        return {}
+    words = zip(source.words, source.offsets, strict=True)
+    return {
+        "text": source.text,
+        "char_start": source.start,
+        "char_end": source.start + len(source.text),
+        "words": [{"word": word, "char_start": i, "char_end": j} for word, (i, j) in words],
+    }
+
+
 def constituent_rows(parse: Parse) -> list[dict[str, Any]]:
-    """The phrases and tags of a tree: `label`, `start`, `end` and `probability` of each."""
+    """The phrases and tags of a tree: `label`, `start`, `end` and `probability` of each.
+
+    `start` and `end` count words. In a sentence of running text, `char_start` and `char_end` count
+    the characters of the whole text.
+    """
     names = ("label", "start", "end", "probability")
-    return [dict(zip(names, row, strict=True)) for row in constituents(parse)]
+    rows: list[dict[str, Any]] = []
+    for found in constituents(parse):
+        rows.append(dict(zip(names, found, strict=True)))
+        if parse.source is not None:
+            place = parse.source.place(found[1], found[2])
+            rows[-1] |= {"char_start": place[0], "char_end": place[1]}
+    return rows
 
 
 def k_best_rows(parse: Parse, k: int) -> list[dict[str, Any]]:
