@@ -177,7 +177,7 @@ def _hold_folds(work: Path | None, out: Path | None) -> Iterator[Path | None]:
 
     A folder beside an output is removed when the block ends well.
     """
-    from sapwood.constituency.audit.finished import remove_folds
+    from sapwood.auditing.finished import remove_folds
     from sapwood.core.outputs import find_target, hold_output
 
     target = None if out is None else find_target(out)
