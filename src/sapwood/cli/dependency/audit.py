@@ -127,7 +127,7 @@ def audit_arc_files(  # noqa: PLR0913 - every option of the command is an argume
     check_files(*sources, out=out, force=force)
     from sapwood.cli.console import data_on_stdout
     from sapwood.dependency.audit.located import read_located
-    from sapwood.dependency.audit.run import ArcAuditSettings, audit_arcs
+    from sapwood.dependency.audit.run import ArcAuditSettings, audit_sentences
     from sapwood.dependency.data.bank import Arcs
 
     settings = ArcAuditSettings(
@@ -139,7 +139,7 @@ def audit_arc_files(  # noqa: PLR0913 - every option of the command is an argume
         opt.open_engine("processes", None, jobs) as engine,
     ):
         located = read_located(sources, encoding=encoding, skip_bad=skip_bad)
-        found = audit_arcs(located, settings, engine)
+        found = audit_sentences(located, settings, engine)
     shown = select(found, top, expect)
     if out is not None and not as_json:
         write_report(

@@ -61,7 +61,8 @@ def edits_between(words: Sequence[str], annotated: Annotation, judgement: Judgem
     --------
     >>> here = Annotation(("X", "VERB", "ADV"), (2, 0, 1), ("nsubj", "root", "advmod"))
     >>> best = Annotation(("NOUN", "VERB", "ADV"), (2, 0, 2), ("nsubj", "root", "advmod"))
-    >>> judgement = Judgement(({}, {}, {}), ({}, {}, {}), ({}, {}, {}), best)
+    >>> none = ({}, {}, {})
+    >>> judgement = Judgement(none, none, none, best, here.heads, none)
     >>> for edit in edits_between(["dogs", "bark", "now"], here, judgement):
     ...     print(edit.kind, edit.words, edit.old, "->", edit.new)
     tag (1,) X -> NOUN
@@ -71,10 +72,11 @@ def edits_between(words: Sequence[str], annotated: Annotation, judgement: Judgem
     for k, (old, new) in enumerate(zip(annotated.upos, best.upos, strict=True)):
         if old not in {new, NO_TAG}:
             edits.append(tag_edit("tag", k + 1, annotated, new))
-    pairs = zip(annotated.relations, best.relations, strict=True)
-    for k, (old, new) in enumerate(pairs):
-        if old != new and annotated.heads[k] == best.heads[k]:
-            edits.append(relation_edit("relation", k + 1, annotated, new))
+    for k, old in enumerate(annotated.relations):
+        is_moved = annotated.heads[k] != best.heads[k]
+        likely = _likely_relation(judgement, annotated, k) if is_moved else best.relations[k]
+        if likely is not None and likely != old:
+            edits.append(relation_edit("relation", k + 1, annotated, likely))
     moved = [k + 1 for k, head in enumerate(annotated.heads) if head != best.heads[k]]
     for group in _groups(annotated.heads, best.heads, moved):
         group.sort(key=lambda w: (judgement.heads[w - 1].get(annotated.heads[w - 1], 0.0), w))
@@ -87,6 +89,18 @@ def edits_between(words: Sequence[str], annotated: Annotation, judgement: Judgem
             )
         )  # fmt: skip
     return edits
+
+
+def _likely_relation(judgement: Judgement, annotated: Annotation, k: int) -> str | None:
+    """The most probable relation to the annotated head, where models prefer another head.
+
+    None where the head is the root, or where the annotation has moved the word since it was judged.
+    """
+    if not annotated.heads[k]:
+        return None
+    found = judgement.relations_to(k, annotated.heads[k])
+    likely = {name: p for name, p in found.items() if name != "root"}
+    return max(likely, key=lambda name: (likely[name], name), default=None)
 
 
 def arc_text(words: Sequence[str], annotation: Annotation, word: int) -> str:
