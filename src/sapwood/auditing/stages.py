@@ -170,8 +170,17 @@ def audit_notes(
     return notes
 
 
-def require_sentences(n: int, least: int, noun: str) -> None:
-    """Refuse to audit fewer sentences than models can be learnt from."""
-    if n < least:
-        msg = f"an audit needs at least {least} {noun}s, but there are {n}"
-        raise CorpusError(msg, hint=f"models that judge a {noun} are learnt from the others")
+def require_sentences(n: int, least: int, noun: str, skipped: Sequence[CorpusError]) -> None:
+    """Refuse to audit fewer sentences than models can be learnt from.
+
+    Parameters
+    ----------
+    skipped
+        The errors of sentences that could not be read.
+    """
+    if n >= least:
+        return
+    msg = f"an audit needs at least {least} {noun}s, but there are {n}"
+    if skipped:
+        msg += f", beside {len(skipped):,} that cannot be read (the first: {skipped[0]})"
+    raise CorpusError(msg, hint=f"models that judge a {noun} are learnt from the others")

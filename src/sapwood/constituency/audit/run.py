@@ -159,7 +159,7 @@ def judge_trees(
 ) -> tuple[Evidence, str]:
     """Posteriors of all sentences by models of other folds, and what documents are."""
     trees = located.trees
-    require_sentences(len(trees), settings.least_trees, "tree")
+    require_sentences(len(trees), settings.least_trees, "tree", located.skipped)
     marks = [located.file_starts, located.group_starts]
     parts = divide(marks, [len(tree.words) for tree in trees], settings.folds)
     labels = Labels()

@@ -145,7 +145,7 @@ def judge_all(
 ) -> tuple[ArcEvidence, str]:
     """Posteriors of all sentences by models of other folds, and what documents are."""
     sentences = located.sentences
-    require_sentences(len(sentences), settings.least_sentences, "sentence")
+    require_sentences(len(sentences), settings.least_sentences, "sentence", located.skipped)
     marks = [located.document_starts, located.file_starts]
     parts = divide(marks, [len(one.words) for one in sentences], settings.folds)
 
