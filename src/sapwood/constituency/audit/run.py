@@ -327,6 +327,7 @@ def _finding(
             Part(
                 start, end, edit.kind, edit.old, edit.new, posterior.annotated(edit),
                 posterior.suggested(edit), float(expected[row]), float(scored.scores[row]),
+                edit.as_dict(),
             )
         )  # fmt: skip
     first = parts[0]

@@ -12,7 +12,7 @@ one edit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sapwood.dependency.audit.located import Annotation
 from sapwood.dependency.audit.posteriors import Judgement
@@ -52,6 +52,13 @@ class Edit(NamedTuple):
     def is_tag(self) -> bool:
         """Whether the edit is about a tag."""
         return self.tag is not None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the edit changes, as plain data."""
+        return {
+            "words": list(self.words), "heads": list(self.heads),
+            "relations": list(self.relations), "tag": self.tag,
+        }  # fmt: skip
 
 
 def edits_between(words: Sequence[str], annotated: Annotation, judgement: Judgement) -> list[Edit]:

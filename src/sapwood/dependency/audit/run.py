@@ -276,7 +276,7 @@ def _finding(
     for row, edit in zip(rows, edits, strict=True):
         (start, end), (old, new) = edit.span, posteriors_of(scene, edit)
         numbers = old, new, float(expected[row]), float(scored.scores[row])
-        parts.append(Part(start, end, edit.kind, edit.old, edit.new, *numbers))
+        parts.append(Part(start, end, edit.kind, edit.old, edit.new, *numbers, edit.as_dict()))
     suggested = apply_edits(one.annotation, edits)
     trees = str(one.arcs()), str(one.arcs(suggested))
     first = parts[0]
