@@ -116,7 +116,11 @@ function partTable(parts, made, onchoose, onpart) {
       cell("annotated", percent(part.p_annotated)),
       cell("suggested", percent(part.p_suggested)),
       cell("expected", percent(part.expected_precision)),
-      h("td", {}, partBar(made[index], (decision) => onpart(index, decision), index)),
+      h(
+        "td",
+        {},
+        partBar(made[index], (decision) => onpart(index, decision), index),
+      ),
     );
   const names = ["Part", "annotated → suggested", "words", "annotated", "suggested", "expected", "decision"];
   return h(
@@ -125,7 +129,11 @@ function partTable(parts, made, onchoose, onpart) {
     h(
       "table",
       {},
-      h("caption", {}, `${plural(parts.length, "part")}; choose one to mark its words, or decide on it alone`),
+      h(
+        "caption",
+        {},
+        `${plural(parts.length, "part")}; choose one to mark its words, or decide on it alone`,
+      ),
       h(
         "thead",
         {},

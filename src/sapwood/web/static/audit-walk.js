@@ -138,7 +138,11 @@ class Walk {
         "button",
         { type: "button", class: "quiet", onclick: () => this.go(finding) },
         h("b", {}, `${finding.rank}. ${changeOf(finding)}`),
-        h("small", {}, `${finding.kind} · ${shortPlaceOf(finding)}${made ? ` · ${this.doneOf(finding)}` : ""}`),
+        h(
+          "small",
+          {},
+          `${finding.kind} · ${shortPlaceOf(finding)}${made ? ` · ${this.doneOf(finding)}` : ""}`,
+        ),
       ),
     );
   }
