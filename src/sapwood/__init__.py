@@ -129,7 +129,7 @@ _NAMES = {
     "lm.learn.latent": "EMBigram",
     "lm.learn.mixture": "LanguageMixture LatentTrigram",
     "lm.learn.pivot": "PivotBigram",
-    "treebank_audit": "audit",
+    "treebank_audit": "audit audit_arcs",
 }
 _HOMES = {name: f"sapwood.{home}" for home, names in _NAMES.items() for name in names.split()}
 _HOMES |= {"errors": "", "evaluate": "", "identify": ""}

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sapwood.constituency.audit.located import Annotation, Bracket
 
@@ -46,6 +46,11 @@ class Edit(NamedTuple):
     def new(self) -> str | None:
         """The suggested labels; None without any."""
         return " ".join(label for label, _, _ in self.added) or None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the edit changes, as plain data."""
+        removed, added = (list(map(list, some)) for some in (self.removed, self.added))
+        return {"removed": removed, "added": added, "is_tag": self.is_tag}
 
 
 def edits_between(annotated: Annotation, other: Annotation) -> list[Edit]:

@@ -178,8 +178,12 @@ class ArcParse:
     @cached_property
     def relation_posteriors(self) -> FloatArray:
         """Posteriors of the relation of each arc of the tree, shape [n, n_relations]."""
-        heads = np.append(np.int32(0), np.array(self.arcs.heads, np.int32))
-        found = self._parser._relation_posteriors(heads, self._rows, self._read)
+        return self.relation_posteriors_of(self.arcs.heads)
+
+    def relation_posteriors_of(self, heads: Sequence[int]) -> FloatArray:
+        """Posteriors of the relation of each word to any given head, shape [n, n_relations]."""
+        given = np.append(np.int32(0), np.array(heads, np.int32))
+        found = self._parser._relation_posteriors(given, self._rows, self._read)
         return np.asarray(found, np.float64)
 
     @cached_property
