@@ -166,18 +166,26 @@ class Result(NamedTuple):
 Run = Callable[..., Result]
 
 
+@cache
+def all_commands() -> Callable[..., None]:
+    """All commands; putting them together takes longer than most of them do."""
+    from typer.main import get_command
+
+    from sapwood.cli.main import app
+
+    return get_command(app)
+
+
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command in this process; `stdin` is its input."""
 
     def run(*args: object, stdin: str = "") -> Result:
-        from sapwood.cli.main import app
-
         # Text of an own buffer: commands read stdin as bytes, for their own decoding.
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
-            app([str(arg) for arg in args], prog_name="sapwood")
+            all_commands()([str(arg) for arg in args], prog_name="sapwood")
         return Result(int(end.value.code or 0), *capsys.readouterr())
 
     return run

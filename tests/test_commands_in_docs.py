@@ -17,11 +17,13 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.conftest import Run
 
 import sapwood as sw
 
@@ -200,20 +202,17 @@ def pages() -> list[Path]:
     return [HOME / "README.md", HOME / "CONTRIBUTING.md", *sorted((HOME / "docs").rglob("*.md"))]
 
 
-def test_every_command_named_anywhere_exists(capsys: pytest.CaptureFixture[str]) -> None:
-    from sapwood.cli.main import app
-
+def test_every_command_named_anywhere_exists(cli: Run) -> None:
+    help_of = cache(lambda *words: cli(*words, "--help"))
     for path in pages():
         text = path.read_text(encoding="utf-8")
         for words in re.findall(
             r"(?:^|`|\| )sapwood ((?:[a-z]+ ?){1,2}[^`\n]*)", text, re.MULTILINE
         ):
             has_two = words.startswith(("data ", "depend ", "hankel ", "lm "))
-            command = words.split()[: 1 + has_two]
-            with pytest.raises(SystemExit) as end:
-                app([*command, "--help"], prog_name="sapwood")
-            assert not end.value.code, f"{path.name}: sapwood {words}"
-            known = set(re.findall(r"(?<!\w)--?[a-z][a-z-]*", capsys.readouterr().out))
+            shown = help_of(*words.split()[: 1 + has_two])
+            assert not shown.status, f"{path.name}: sapwood {words}"
+            known = set(re.findall(r"(?<!\w)--?[a-z][a-z-]*", shown.out))
             options = re.findall(r"(?<=\s)--?[a-z][a-z-]*", re.split(r"[|#>]", words)[0])
             assert set(options) <= known, f"{path.name}: sapwood {words}"
 

@@ -31,7 +31,7 @@ def conditionals(grammar: LatentGrammar, words: list[str], **options: Any) -> li
     return [found.probability for found in predict_words(grammar, words, **options)]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("n_states", [1, 3])
 def test_prefixes_of_a_finite_grammar_sum_over_its_sentences(seed: int, n_states: int) -> None:
     toy = proper_toy(seed, n_states, is_finite=True)
@@ -55,8 +55,7 @@ def prefix_errors(seed: int, n_states: int) -> float:
     return float(np.abs(found / np.array(expected) - 1.0).max())
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("n_states", [1, 2, 4])
+@pytest.mark.parametrize(("seed", "n_states"), [(0, 1), (0, 2), (1, 2), (2, 3)])
 def test_prefixes_with_left_recursion(seed: int, n_states: int) -> None:
     assert prefix_errors(seed, n_states) < 1e-10
 
