@@ -23,7 +23,15 @@ from typing import NamedTuple
 import numpy as np
 
 from sapwood.core.arrays import IntArray, ranges
-from sapwood.networks.network import Dropout, Mask, Packing, Parameters, Real, glorot_uniform
+from sapwood.networks.network import (
+    Dropout,
+    Mask,
+    Packing,
+    Parameters,
+    Real,
+    SentenceEncoder,
+    glorot_uniform,
+)
 
 INITIAL_LABEL_SCORE = -3.0  # most spans have no label
 NEGLIGIBLE_GRADIENT = 1e-4  # of the largest: spans below it are left out of the backward pass
@@ -91,7 +99,7 @@ def fenceposts(
     """Vectors between the words of sentences with marks at both ends, which start at `starts`."""
     from sapwood.networks.kernels.lstm import row_products
 
-    words = ranges(starts[:-1], starts[1:] - 1)
+    words = np.delete(np.arange(starts[-1]), starts[1:] - 1)  # all but the marks of ends
     before, behind = packing.row[words], packing.row[words + 1]
     half, sizes = states.shape[1] // 2, np.diff(starts) - 1
     sentence = np.repeat(np.arange(len(sizes)), sizes)
@@ -132,6 +140,22 @@ def span_scores(P: Parameters, posts: Fenceposts) -> Real:
     scores = np.empty((len(posts.spans[0]), len(b)), W.dtype)
     span_label_scores(*posts.layer, *posts.spans, W, b, scores)
     return scores
+
+
+def score_sentences(
+    encoder: SentenceEncoder,
+    sentences: Sequence[Sequence[str]],
+    tag_factors: Sequence[Real | None],
+) -> Iterator[tuple[Real, Real]]:
+    """For each sentence, scores of labels of its spans, and posteriors of the tags of its words.
+
+    Sentences and factors are those of `SentenceEncoder.encode`.
+    """
+    P = encoder.network.weights
+    encoding, packing, starts = encoder.encode(sentences, has_end=True, tag_factors=tag_factors)
+    posts = fenceposts(P, encoding.states, packing, starts)
+    for k, scores in enumerate(sentence_span_scores(P, posts)):
+        yield scores, encoding.tags[packing.row[starts[k] + 1 : starts[k + 1] - 1]]
 
 
 def sentence_span_scores(P: Parameters, posts: Fenceposts) -> Iterator[Real]:

@@ -15,7 +15,7 @@ from sapwood.constituency.grammar.discriminative import SpanNetwork
 from sapwood.constituency.learn import crf, encoder
 from sapwood.constituency.learn.dev_scores import MixScorer
 from sapwood.constituency.learn.encoder import RightTrees, SpanTrainer
-from sapwood.constituency.parse.spans import NetworkReader, span_posteriors
+from sapwood.constituency.parse.posteriors import NetworkReader, span_posteriors
 from sapwood.core.errors import ModelFormatError, SapwoodError
 from sapwood.core.learner import FORMER_CALLBACKS
 from sapwood.core.model_files import FileContents, read_model

@@ -31,8 +31,8 @@ from sapwood.constituency.parse.decoders import (
     forest_tree,
     goodman_gains,
     max_rule_gains,
-    next_trees,
 )
+from sapwood.constituency.parse.k_best import next_trees
 from sapwood.constituency.parse.kernels.forest import Forest
 from sapwood.constituency.parse.parser import Parser
 from sapwood.constituency.parse.prepared import prepare

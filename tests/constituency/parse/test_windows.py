@@ -11,7 +11,7 @@ import pytest
 import sapwood as sw
 from sapwood.constituency.grammar.constraints import PartialSentence
 from sapwood.constituency.learn.encoder import SpanEncoder
-from sapwood.constituency.parse import spans
+from sapwood.constituency.parse import posteriors
 from sapwood.constituency.parse.parser import Parse
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Engine, Processes, Threads, processes
@@ -71,7 +71,7 @@ def test_the_size_of_a_batch_changes_nothing(
     parser: sw.Parser, sentences: list[list[str]], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = [parser.parse_compiled(words) for words in sentences]
-    monkeypatch.setattr(spans, "BATCH_WORDS", most)
+    monkeypatch.setattr(posteriors, "BATCH_WORDS", most)
     assert_same(list(parser.parse_together(sentences)), expected)
 
 
@@ -79,16 +79,16 @@ def test_networks_read_batches_of_like_length(
     parser: sw.Parser, sentences: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches: list[list[int]] = []
-    whole = spans.SentenceEncoder.encode
+    whole = posteriors.SentenceEncoder.encode
 
-    def watch(self: spans.SentenceEncoder, given: list[list[str]], **kwargs: object) -> object:
+    def watch(self: posteriors.SentenceEncoder, given: list[list[str]], **kwargs: object) -> object:
         batches.append([len(words) for words in given])
         return whole(self, given, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(spans.SentenceEncoder, "encode", watch)
+    monkeypatch.setattr(posteriors.SentenceEncoder, "encode", watch)
     list(parser.parse_together(sentences))
     assert sum(map(len, batches)) == 2 * len(sentences)  # two networks, each sentence once
-    assert max(map(sum, batches)) <= spans.BATCH_WORDS
+    assert max(map(sum, batches)) <= posteriors.BATCH_WORDS
     joined = [n for batch in batches[: len(batches) // 2] for n in batch]
     assert joined == sorted(joined, reverse=True)
 

@@ -170,6 +170,13 @@ def restore(symbols: Sequence[Symbol], nodes: Iterable[tuple[int, int, int, str 
     return _expand((ROOT,), (top,) if isinstance(top, Tree) else _gather(done, *top))
 
 
+def restore_words(
+    symbols: Sequence[Symbol], words: Sequence[str], nodes: Iterable[tuple[int, int, int, int]]
+) -> Tree:
+    """Rebuild a tree over words from nodes `(symbol, left, right, start)`; leaves have left -1."""
+    return restore(symbols, ((a, b, c, words[i] if b < 0 else None) for a, b, c, i in nodes))
+
+
 def _gather(done: Sequence[Tree | tuple[int, int]], left: int, right: int) -> tuple[Tree, ...]:
     """The children below two places, through half-built phrases of any depth."""
     kids: list[Tree] = []

@@ -257,7 +257,7 @@ class SpanNetwork(_Discriminative):
 
     def reader(self, label_numbers: Mapping[str, int]) -> BracketReader:
         """A reader of sentences with the network."""
-        from sapwood.constituency.parse.spans import NetworkReader
+        from sapwood.constituency.parse.posteriors import NetworkReader
 
         return NetworkReader(self, label_numbers)
 

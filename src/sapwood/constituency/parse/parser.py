@@ -22,26 +22,25 @@ from sapwood.constituency.grammar.constraints import (
     constrain,
 )
 from sapwood.constituency.grammar.ensemble import Model
-from sapwood.constituency.parse.charts import SMALLEST, ForestPosteriors
+from sapwood.constituency.parse.charts import SMALLEST, ForestPosteriors, Pruning
 from sapwood.constituency.parse.decoders import (
     DECODERS,
     Decoded,
-    best_trees,
     decode,
     join_pieces,
     root_label,
+    unconstrained_tree,
 )
+from sapwood.constituency.parse.k_best import best_trees
 from sapwood.constituency.parse.posteriors import (
     BracketPosteriors,
     LabelledForest,
     PreparedEnsemble,
-    Pruning,
     SentencePosteriors,
     normalise_tags,
     split_codes,
 )
 from sapwood.constituency.parse.prepared import derivation_log_probs, signed_log_probs
-from sapwood.constituency.parse.spans import unconstrained_tree
 from sapwood.core.arrays import BoolArray, FloatArray, IntArray, SignedLog
 from sapwood.core.compiling import short_work
 from sapwood.core.errors import (
@@ -662,8 +661,6 @@ class Parser:
         read: Sequence[BracketPosteriors] | None = None,
     ) -> Parse:
         """Parse by charts; where they have no parse, join the best pieces side by side."""
-        if read is None and self._prepared.readers:
-            (read,) = self._prepared.read_many([(words, constraints)])
         # A second time without the middle pruning where that has left no whole tree.
         for pruning in dict.fromkeys((self._pruning, self._pruning._replace(middle=0.0))):
             found = self._prepared.bracket_posteriors(words, pruning, constraints, read)
