@@ -25,6 +25,7 @@ import numpy as np
 from sapwood.core.arrays import IntArray, ranges
 from sapwood.networks.encoder import Dropout, Mask, Packing, glorot_uniform
 from sapwood.networks.network import Parameters, Real
+from sapwood.networks.training import SIDE_LOSS, Batch, cross_entropy
 
 INITIAL_LABEL_SCORE = -3.0  # most spans have no label
 NEGLIGIBLE_GRADIENT = 1e-4  # of the largest: spans below it are left out of the backward pass
@@ -311,3 +312,32 @@ def biaffine_relations_backward(
     d_modifier[trace.modifiers] = d_left @ P["relation.U"].T
     np.add.at(d_head, trace.heads, (d_scores[:, None, :] @ trace.left)[:, 0])
     return d_head, d_modifier
+
+
+def arc_loss(
+    P: Parameters, batch: Batch, heads: IntArray, relations: IntArray, n_words: int
+) -> tuple[float, Real]:
+    """Loss of the gold heads and relations of a batch; its gradient by the states of words.
+
+    The gradient by the weights is written into the batch's. `heads`, 0 for the root, and
+    `relations` are those of the words, sentence after sentence; `n_words` counts the whole batch,
+    of which this may be a part.
+    """
+    starts, G, packing = batch.starts, batch.G, batch.packing
+    vectors = arc_vectors(P, batch.encoding.states, packing, batch.dropout)
+    lengths = np.diff(starts) - 1
+    gold = np.split(heads, np.cumsum(lengths)[:-1])
+    loss, d_scores = 0.0, []
+    for posteriors, of_words in zip(biaffine_heads(P, vectors, starts.tolist()), gold, strict=True):
+        of_sentence, d = cross_entropy(posteriors, of_words, 1 / n_words)
+        loss += of_sentence
+        d_scores.append(d)
+    modifiers = ranges(starts[:-1] + 1, starts[1:])
+    trace = biaffine_relations(P, vectors, heads + np.repeat(starts[:-1], lengths), modifiers)
+    of_relations, d_relations = cross_entropy(trace.posteriors, relations, SIDE_LOSS / n_words)
+    loss += SIDE_LOSS * of_relations
+    d_vectors = [
+        *biaffine_heads_backward(P, G, vectors, starts.tolist(), d_scores),
+        *biaffine_relations_backward(P, G, vectors, trace, d_relations),
+    ]
+    return loss, arc_vectors_backward(P, G, vectors, packing, d_vectors)
