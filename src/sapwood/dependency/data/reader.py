@@ -35,10 +35,8 @@ from sapwood.corpora.files import (
     Reading,
     Source,
     expand,
-    lines_of,
-    open_text,
+    open_lines,
     require_reading_memory,
-    source_name,
 )
 from sapwood.dependency.data.bank import (
     EMPTY,
@@ -189,9 +187,8 @@ def _read_files(
     """
     is_empty = True
     for source in files:
-        with open_text(source, encoding) as file:
-            reading = Reading(source_name(source), skipped)
-            lines = lines_of(file, reading.name)
+        with open_lines(source, encoding) as (name, lines):
+            reading = Reading(name, skipped)
             for sentence in read_conllu(lines, reading, has_heads=has_heads):
                 is_empty = False
                 yield sentence, reading

@@ -457,17 +457,17 @@ class _ArcNetworkTrainer(NetworkTrainer):
         shapes = encoder.shapes(tags[0]) | arcs.shapes(2 * encoder.state, relations[0])
         sentences = [bank.sentence(s) for s in range(bank.n_sentences)]
         super().__init__(sentences, encoder, shapes, init_arcs, plan)
-        # one row a word and one a root; rows of roots are never read
-        is_word = np.ones(len(self.words.word), bool)
-        is_word[self.words.starts[:-1]] = False
-        self.head, self.tag, self.relation = np.zeros((3, len(is_word)), np.int64)
-        self.head[is_word] = bank.head
-        self.tag[is_word], self.relation[is_word] = tags[1], relations[1]
+        # one row a word and one a root
+        self.is_word = np.ones(len(self.words.word), bool)
+        self.is_word[self.words.starts[:-1]] = False
+        self.head, self.tag, self.relation = np.zeros((3, len(self.is_word)), np.int64)
+        self.head[self.is_word] = bank.head
+        self.tag[self.is_word], self.relation[self.is_word] = tags[1], relations[1]
 
     def gradient(self, sentences: IntArray, rng: np.random.Generator, n_words: int) -> PartGradient:
         """Loss and gradient of some sentences, longest first."""
         batch = self.encode(sentences, rng)
-        row = batch.rows[ranges(batch.starts[:-1] + 1, batch.starts[1:])]  # of words, not of roots
+        row = batch.rows[self.is_word[batch.rows]]
         loss, d_states = arc_loss(self.P, batch, self.head[row], self.relation[row], n_words)
         return self.encode_backward(batch, loss, d_states, self.tag[row], n_words)
 

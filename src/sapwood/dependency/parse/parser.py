@@ -42,12 +42,11 @@ from sapwood.dependency.parse.scoring import (
     Tagger,
     WordRows,
     keep_allowed,
-    keep_likely,
     label_posteriors,
-    likely_arcs,
     mean_posteriors,
     pruner_posteriors,
     score_forest,
+    score_likely,
 )
 from sapwood.execute.engine import Engine, as_engine
 from sapwood.execute.processes import stream_results
@@ -395,10 +394,11 @@ class ArcParser:
         self, rows: Words, read: ReadSentence | None, asked: ArcConstraints
     ) -> tuple[Int32Array, npt.NDArray[np.bool_]]:
         """The arcs to keep, with and without the constraints, and which of them are allowed."""
-        posterior: npt.NDArray[Any] = (
-            pruner_posteriors(rows, self.model.pruner) if read is None else read.heads.T
-        )
-        return keep_allowed(posterior, asked.allowed, asked.tree)
+        return keep_allowed(self._head_posteriors(rows, read), asked.allowed, asked.tree)
+
+    def _head_posteriors(self, rows: Words, read: ReadSentence | None) -> npt.NDArray[Any]:
+        """Posteriors of heads that decide which arcs are kept, [n + 1, n]."""
+        return pruner_posteriors(rows, self.model.pruner) if read is None else read.heads.T
 
     def constraint_log_prob(
         self, asked: ArcConstraints, found: Arcs, rows: Words, read: ReadSentence | None
@@ -456,12 +456,13 @@ class ArcParser:
         """
         model = self.model
         if arcs is None:
-            arcs = likely_arcs(rows, model.pruner) if read is None else keep_likely(read.heads.T)
-        scored = mean_posteriors(model.members, arcs, rows)
+            scored = score_likely(model.members, rows, self._head_posteriors(rows, read))
+        else:
+            scored = mean_posteriors(model.members, rows, arcs)
         if read is None or model.encoder is None:
             return scored
         heads = read.heads if allowed is None else read.allowed_heads(allowed)
-        return scored.mix(heads[arcs[1] - 1, arcs[0]], model.encoder.weight)
+        return scored.mix(heads[scored.modifier - 1, scored.head], model.encoder.weight)
 
     def _weigh_states(self, scored: ScoredForest, tagged: Arcs) -> ScoredForest:
         """Posteriors averaged with those of the latent member, whose prior they are."""
