@@ -307,7 +307,7 @@ def score_arcs(
     found = _load_latent(model)
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     with step("reading"):
-        bank = reading.arcs([file])
+        bank = reading.arcs([file], may_be_empty=True)
     with step("scoring"):
         report = tree_scores(found, bank)
     if as_json:
