@@ -332,7 +332,7 @@ def arc_loss(
         of_sentence, d = cross_entropy(posteriors, of_words, 1 / n_words)
         loss += of_sentence
         d_scores.append(d)
-    modifiers = ranges(starts[:-1] + 1, starts[1:])
+    modifiers = np.delete(np.arange(starts[-1]), starts[:-1])  # all words but the roots
     trace = biaffine_relations(P, vectors, heads + np.repeat(starts[:-1], lengths), modifiers)
     of_relations, d_relations = cross_entropy(trace.posteriors, relations, SIDE_LOSS / n_words)
     loss += SIDE_LOSS * of_relations

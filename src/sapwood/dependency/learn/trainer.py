@@ -457,9 +457,7 @@ class _ArcNetworkTrainer(NetworkTrainer):
         shapes = encoder.shapes(tags[0]) | arcs.shapes(2 * encoder.state, relations[0])
         sentences = [bank.sentence(s) for s in range(bank.n_sentences)]
         super().__init__(sentences, encoder, shapes, init_arcs, plan)
-        # one row a word and one a root
-        self.is_word = np.ones(len(self.words.word), bool)
-        self.is_word[self.words.starts[:-1]] = False
+        # one row a word, and one a root, which is never read
         self.head, self.tag, self.relation = np.zeros((3, len(self.is_word)), np.int64)
         self.head[self.is_word] = bank.head
         self.tag[self.is_word], self.relation[self.is_word] = tags[1], relations[1]
