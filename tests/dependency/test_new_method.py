@@ -16,9 +16,9 @@ from sapwood.cli.options import describe_methods
 from sapwood.core.learner import parameter, positional, whole
 from sapwood.core.registry import Method
 from sapwood.dependency.data.bank import ArcBankLike
-from sapwood.dependency.learn import ARC_METHODS, TASK
+from sapwood.dependency.learn import ARC_METHODS, TASK, train_arc_method
 from sapwood.dependency.learn.crf import ArcCRF, ArcEstimator
-from sapwood.dependency.report import score_on_arcs, train_arc_method
+from sapwood.dependency.report import score_on_arcs
 
 
 class ToyParser(ArcEstimator):

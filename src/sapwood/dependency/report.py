@@ -1,16 +1,11 @@
-"""Training of a method by its name, and reports on models and parsed sentences.
-
-Reports are plain dictionaries, as `--json` prints them and the page shows them.
-"""
+"""Reports on parsed sentences and models of arcs, as plain dictionaries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import exp
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sapwood.core.learner import Estimator
     from sapwood.dependency.data.bank import ArcBank, Arcs
     from sapwood.dependency.model.dependency import DependencyModel, HiddenMarkovModel
     from sapwood.dependency.parse.parser import ArcParse
@@ -19,54 +14,6 @@ if TYPE_CHECKING:
 
 N_RIVALS = 3  # other heads of a word that are listed
 MIN_RIVAL_POSTERIOR = 1e-3
-
-
-def train_arc_method(
-    name: str, values: Mapping[str, Any], bank: ArcBank
-) -> tuple[Estimator, dict[str, Any]]:
-    """Train a method on dependency trees by its name, and report, for the command and for Python.
-
-    Parameters
-    ----------
-    values
-        Values of parameters; those that the method does not have are left out.
-
-    Returns
-    -------
-    learner, report
-        The report has `method`, `sentences`, `tokens`, `seed` and `iterations`; of a parser also
-        `members`, `tags`, `relations` and `phases`, the seconds of the steps; of a model with
-        nothing but hidden states `states` and `symbols`.
-
-    Examples
-    --------
-    >>> import sapwood as sw
-    >>> bank = sw.ArcBank.of([sw.Arcs(["dogs", "bark"], [2, 0], upos=["NOUN", "VERB"])])
-    >>> learner, report = train_arc_method("em", {"n_states": 2, "passes": 9}, bank)
-    >>> learner.model_.arcs.n_states, report["states"], report["symbols"]
-    (2, 2, 3)
-    """
-    from sapwood.dependency.learn import ARC_METHODS
-    from sapwood.dependency.model.dependency import DependencyModel
-
-    method = ARC_METHODS[name]
-    learner = method.make(**method.pick(values)).fit(bank)
-    model = learner.model_
-    report = {
-        "method": name, "sentences": bank.n_sentences, "tokens": bank.n_tokens,
-        "seed": values.get("seed", 0),
-    }  # fmt: skip
-    if isinstance(model, DependencyModel):
-        report |= {"states": model.arcs.n_states, "symbols": len(model.arcs.symbols)}
-        return learner, report | {
-            "iterations": int(model.record.get("iterations", 0)), "phases": {},
-        }  # fmt: skip
-    parser = getattr(model, "parser", model)  # of a reranker: whose trees it ranks
-    return learner, report | {
-        "members": parser.n_members, "iterations": int(parser.record.get("iterations", 0)),
-        "tags": len(parser.tags), "relations": len(parser.relations),
-        "phases": dict(learner.info_.seconds),
-    }  # fmt: skip
 
 
 def score_on_arcs(model: Any, gold: ArcBank, engine: Engine | int = 1) -> dict[str, Any]:

@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sapwood.core.arrays import IntArray, ranges
-from sapwood.networks.encoder import Dropout, Mask, Packing, glorot_uniform
-from sapwood.networks.network import Parameters, Real
+from sapwood.core.arrays import BoolArray, FloatArray, IntArray, ranges
+from sapwood.networks.encoder import Dropout, Mask, Packing, SentenceEncoder, glorot_uniform
+from sapwood.networks.network import Network, Parameters, Real
 from sapwood.networks.training import SIDE_LOSS, Batch, cross_entropy
 
 INITIAL_LABEL_SCORE = -3.0  # most spans have no label
@@ -312,6 +312,50 @@ def biaffine_relations_backward(
     d_modifier[trace.modifiers] = d_left @ P["relation.U"].T
     np.add.at(d_head, trace.heads, (d_scores[:, None, :] @ trace.left)[:, 0])
     return d_head, d_modifier
+
+
+class ReadSentence:
+    """Posteriors of tags, heads and relations by a network, for one sentence.
+
+    Attributes
+    ----------
+    tags : [n, n_tags]
+        Posteriors of tags.
+    heads : [n, n + 1]
+        Posteriors of the heads of each word, the root first.
+    """
+
+    def __init__(self, network: Network, vectors: ArcVectors, tags: Real) -> None:
+        self._network, self._vectors, self.tags = network, vectors, tags
+        self.heads = biaffine_heads(network.weights, vectors, [0, len(tags) + 1])[0]
+
+    def allowed_heads(self, allowed: BoolArray) -> Real:
+        """Posteriors of heads where only some are allowed, [n + 1, n]."""
+        heads = np.maximum(self.heads, np.finfo(self.heads.dtype).tiny) * allowed.T
+        return np.asarray(heads / heads.sum(axis=1, keepdims=True))
+
+    def relations(self, heads: IntArray) -> Real:
+        """Posteriors of relations of each word to its head, shape [n, n_relations]."""
+        words = np.arange(1, len(heads) + 1)
+        return biaffine_relations(self._network.weights, self._vectors, heads, words).posteriors
+
+
+class ArcEncoder:
+    """Reads sentences, one by one, with a network of arcs."""
+
+    def __init__(self, network: Network) -> None:
+        self._encoder = SentenceEncoder(network)
+
+    def read(self, sentence: Sequence[str], tag_factors: FloatArray | None = None) -> ReadSentence:
+        """Posteriors for one sentence; the factors, [n, n_tags], are of the tags of its words."""
+        network = self._encoder.network
+        factors = None
+        if tag_factors is not None:
+            of_root = np.ones((1, tag_factors.shape[1]))
+            factors = np.concatenate([of_root, tag_factors]).astype(np.float32)
+        encoding, packing, _ = self._encoder.encode([sentence], tag_factors=[factors])
+        vectors = arc_vectors(network.weights, encoding.states, packing)
+        return ReadSentence(network, vectors, encoding.tags[1:])
 
 
 def arc_loss(

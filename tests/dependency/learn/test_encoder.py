@@ -10,12 +10,11 @@ import sapwood as sw
 from sapwood.core.model_files import FileContents
 from sapwood.corpora.vocabulary import COLUMN
 from sapwood.dependency.learn.trainer import train_arc_network
-from sapwood.dependency.parse.parser import ArcEncoder
 from sapwood.dependency.parse.scoring import Tagger
 from sapwood.networks import training as network_training
 from sapwood.networks.encoder import UNKNOWN_ROW, VectorRows, look_up
 from sapwood.networks.network import EncoderSizes
-from sapwood.networks.scores import ArcSizes
+from sapwood.networks.scores import ArcEncoder, ArcSizes
 from sapwood.networks.training import NetworkPlan, _sum_rows
 
 SMALL = (EncoderSizes(16, 16, 8, 24), ArcSizes(20, 10))

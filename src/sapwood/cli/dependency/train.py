@@ -16,6 +16,7 @@ from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import count
 from sapwood.core.model_card import warn_few, with_provenance
 from sapwood.dependency.learn import ARC_METHODS as METHODS
+from sapwood.dependency.learn import train_arc_method
 from sapwood.execute.engine import Meter
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     The methods spectral and em learn no parser but a model of trees with hidden states alone:
     `sapwood depend score` prints its log-probabilities, and `sapwood inspect` shows its states.
     """
-    from sapwood.dependency.report import score_on_arcs, train_arc_method
+    from sapwood.dependency.report import score_on_arcs
 
     given = {
         "--budget": budget, "--passes": passes, "--states": states, "--seen": seen,

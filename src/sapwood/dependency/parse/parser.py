@@ -50,55 +50,10 @@ from sapwood.dependency.parse.scoring import (
 )
 from sapwood.execute.engine import Engine, as_engine
 from sapwood.execute.processes import stream_results
-from sapwood.networks.encoder import SentenceEncoder
-from sapwood.networks.network import Network, Real, one_blas_thread, with_one_blas_thread
-from sapwood.networks.scores import ArcVectors, arc_vectors, biaffine_heads, biaffine_relations
+from sapwood.networks.network import one_blas_thread, with_one_blas_thread
+from sapwood.networks.scores import ArcEncoder, ReadSentence
 
 Sentence = Sequence[str] | Arcs
-
-
-class ReadSentence:
-    """Posteriors of a network for one sentence.
-
-    Attributes
-    ----------
-    tags : [n, n_tags]
-        Posteriors of tags.
-    heads : [n, n + 1]
-        Posteriors of the heads of each word, the root first.
-    """
-
-    def __init__(self, network: Network, vectors: ArcVectors, tags: Real) -> None:
-        self._network, self._vectors, self.tags = network, vectors, tags
-        self.heads = biaffine_heads(network.weights, vectors, [0, len(tags) + 1])[0]
-
-    def allowed_heads(self, allowed: npt.NDArray[np.bool_]) -> Real:
-        """Posteriors of heads where only some are allowed, [n + 1, n]."""
-        heads = np.maximum(self.heads, np.finfo(self.heads.dtype).tiny) * allowed.T
-        return np.asarray(heads / heads.sum(axis=1, keepdims=True))
-
-    def relations(self, heads: npt.NDArray[np.int64]) -> Real:
-        """Posteriors of relations of each word to its head, shape [n, n_relations]."""
-        words = np.arange(1, len(heads) + 1)
-        return biaffine_relations(self._network.weights, self._vectors, heads, words).posteriors
-
-
-class ArcEncoder:
-    """Reads sentences with a network."""
-
-    def __init__(self, network: Network) -> None:
-        self._encoder = SentenceEncoder(network)
-
-    def read(self, sentence: Sequence[str], tag_factors: FloatArray | None = None) -> ReadSentence:
-        """Posteriors for one sentence; the factors, [n, n_tags], are of the tags of its words."""
-        network = self._encoder.network
-        factors = None
-        if tag_factors is not None:
-            of_root = np.ones((1, tag_factors.shape[1]))
-            factors = np.concatenate([of_root, tag_factors]).astype(np.float32)
-        encoding, packing, _ = self._encoder.encode([sentence], tag_factors=[factors])
-        vectors = arc_vectors(network.weights, encoding.states, packing)
-        return ReadSentence(network, vectors, encoding.tags[1:])
 
 
 @dataclass(frozen=True)
