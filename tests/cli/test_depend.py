@@ -375,6 +375,23 @@ def test_parsing_is_reranking_its_own_lists(
     assert scores.uas > 90
 
 
+def test_an_empty_input_has_nothing_to_score_or_to_rank(
+    cli: Run, fails: Run, reranker: Path, folder: Path
+) -> None:
+    latent = folder / "latent.sapwood"
+    sw.EMDependency(1, iterations=1).fit(bank(5)).model_.save(latent)
+    for command, model, said in (
+        ("score", latent, "0 trees  0 words"), ("rerank", reranker, "0 sentences"),
+    ):  # fmt: skip
+        done = cli("depend", command, model, stdin="")
+        assert (done.status, done.out) == (0, "")
+        assert said in done.err
+        broken = fails("depend", command, model, "--skip-bad", stdin="1\tx\n").err
+        assert "<stdin>: no sentence found" in broken
+    report = json.loads(cli("depend", "score", latent, "--json", stdin="").out)
+    assert (report["trees"], report["log_probs"], report["log_prob"]) == (0, [], 0.0)
+
+
 def test_lists_of_a_reranker_are_ranked_by_it(cli: Run, reranker: Path, sentences: Path) -> None:
     text = cli("depend", "parse", reranker, sentences, "--n-best", 3, "--jobs", 1).out
     lists = read_lists(io.StringIO(text))

@@ -23,7 +23,7 @@ from sapwood.dependency.parse.constraints import (
     PartialArcs,
     constrain_arcs,
 )
-from sapwood.dependency.parse.scoring import all_arcs, score_forest, sentence_rows
+from sapwood.dependency.parse.scoring import all_arcs, score_forest
 
 MOST_WORDS = 5
 TAGS = (("NOUN", "NN"), ("NOUN", "NNS"), ("VERB", "VBZ"), ("X", "FW"))
@@ -103,10 +103,8 @@ def weighted_trees(model: sw.ArcModel, parse: object, words: list[str]) -> dict:
     (member,) = model.members
     parser = sw.ArcParser(model)
     tagged = sw.ArcParser(model).parse(words).arcs
-    of_words = parser._word_rows.of_forms(words)
-    parser._word_rows.put_named_tags(of_words, tagged.upos, tagged.xpos)
-    n = len(words)
-    rows = sentence_rows(of_words, np.array([0, n]))
+    n, rows = len(words), parser._word_rows.of_sentence(words)
+    parser._word_rows.put_named_tags(rows[2:-2], tagged.upos, tagged.xpos)
     arcs = np.ascontiguousarray(all_arcs(n)[:, 1:3].T)
     forest, scores, _ = score_forest(n, arcs, rows, member.order, member.table)
     named = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import typer
@@ -23,7 +24,6 @@ from sapwood.cli.inputs import (
 from sapwood.core.errors import SapwoodError, count
 from sapwood.core.outputs import is_stdout, open_output
 from sapwood.core.progress import step
-from sapwood.execute.engine import Meter
 from sapwood.report import to_json
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     check_files(file, model, out=out, force=force, may_stream=True)
     parser = _parser(model, gold_tags=gold_tags)
     layout = _Layout(n_best, scores, as_json)
-    meter, n_done = Meter(), 0
+    started, n_done = perf_counter(), 0
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     with (
         data_on_stdout(out, file),
@@ -150,8 +150,9 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
                 target.flush()  # whoever reads a pipe may be waiting for this very sentence
             advance(n_done)
     reading.echo_skipped()
-    rate = n_done / meter.seconds if meter.seconds else 0.0
-    echo(f"{count(n_done, 'sentence')}  {meter.seconds:.1f} s  {rate:,.1f} sentences/s")
+    seconds = perf_counter() - started
+    rate = n_done / seconds if seconds else 0.0
+    echo(f"{count(n_done, 'sentence')}  {seconds:.1f} s  {rate:,.1f} sentences/s")
 
 
 def _parser(name: str, *, gold_tags: bool) -> ArcParser | RerankingParser:
@@ -306,7 +307,7 @@ def score_arcs(
     found = _load_latent(model)
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     with step("reading"):
-        bank = reading.arcs([file])
+        bank = reading.arcs([file], may_be_empty=True)
     with step("scoring"):
         report = tree_scores(found, bank)
     if as_json:

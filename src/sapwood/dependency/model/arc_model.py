@@ -53,9 +53,12 @@ _TABLE_TYPES: dict[str, tuple[npt.DTypeLike, int]] = {
     "letters": (np.uint8, 3), "atoms": (np.int32, 3),
 }  # fmt: skip
 # types of arrays of numbers of words and tags
-_NUMBER_TYPES: dict[str, npt.DTypeLike] = {
-    "familiar": np.uint32, "lexicon.words": np.uint32, "lexicon.starts": np.int32,
-    "lexicon.candidates": np.int32,
+_NUMBER_TYPES: dict[str, tuple[npt.DTypeLike, int]] = {
+    "familiar": (np.uint32, 1), "lexicon.words": (np.uint32, 1), "lexicon.starts": (np.int32, 1),
+    "lexicon.candidates": (np.int32, 1),
+}  # fmt: skip
+_CLUSTER_TYPES: dict[str, tuple[npt.DTypeLike, int]] = {
+    "clusters.words": (np.uint32, 1), "clusters.cluster": (np.int32, 2),
 }  # fmt: skip
 # The letters that column numbers in files of versions up to 0.2 count; these must never change.
 PLACES_OF_NUMBERS, PROPERTIES_OF_NUMBERS = "hmslrfeot", "FL12345abcdHWXPCKJ"
@@ -102,9 +105,7 @@ class FeatureTable(NamedTuple):
     @classmethod
     def from_arrays(cls, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """The table of a file, which may be damaged."""
-        for part, (kind, n_axes) in _TABLE_TYPES.items():
-            if (full := f"{name}.{part}") in arrays:
-                require_type(arrays[full], full, kind, n_axes)
+        _require_types(arrays, {f"{name}.{part}": kind for part, kind in _TABLE_TYPES.items()})
         bounds = arrays[f"{name}.bounds"]
         atoms = _atoms_of_file(name, arrays, bounds)
         values = arrays[f"{name}.values"].astype(np.float32)
@@ -126,6 +127,15 @@ class FeatureTable(NamedTuple):
         if len(values) != size:
             raise ModelFormatError(f"{name} has {len(values)} weights, expected {size}")
         return cls(Templates(atoms, np.array(bounds)), values, spare)
+
+
+def _require_types(
+    arrays: Mapping[str, npt.NDArray[Any]], types: Mapping[str, tuple[npt.DTypeLike, int]]
+) -> None:
+    """Refuse arrays of other types or numbers of axes; those that are not there are not missed."""
+    for name, (kind, n_axes) in types.items():
+        if name in arrays:
+            require_type(arrays[name], name, kind, n_axes)
 
 
 def _letters_of(
@@ -223,8 +233,8 @@ class WordClusters(NamedTuple):
 
     def check(self) -> None:
         """Refuse clusters that do not go with their words."""
-        require_type(self.words, "clusters.words", np.uint32, 1)
-        require_type(self.cluster, "clusters.cluster", np.int32, 2)
+        arrays = {f"clusters.{name}": array for name, array in self._asdict().items()}
+        _require_types(arrays, _CLUSTER_TYPES)
         is_right = self.cluster.shape == (len(self.words), N_CLUSTERINGS)
         is_right = is_right and bool((np.diff(self.words.astype(np.int64)) > 0).all())
         if not is_right or (len(self.words) and self.cluster.min() < 0):
@@ -352,8 +362,7 @@ class ArcModel(SavedModel):
             raise ModelFormatError("a dependency parser without relations cannot name its arcs")
         numbers = {"familiar": self.familiar}
         numbers |= {f"lexicon.{name}": array for name, array in self.lexicon._asdict().items()}
-        for name, array in numbers.items():
-            require_type(array, name, _NUMBER_TYPES[name], 1)
+        _require_types(numbers, _NUMBER_TYPES)
         self.lexicon.check(len(self.tags))
         if self.clusters is not None:
             self.clusters.check()
