@@ -16,6 +16,7 @@ from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import count
 from sapwood.core.model_card import warn_few, with_provenance
 from sapwood.core.progress import counted
+from sapwood.corpora.conventions import recognise_convention
 from sapwood.dependency.learn import ARC_METHODS as METHODS
 from sapwood.execute.engine import Meter
 
@@ -162,7 +163,10 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
             notes += [method, _size(learner.model_)]
         steps = {} if is_latent_arcs(learner.model_) else learner.info_.seconds
         echo_seconds(steps)
-        model = with_provenance(learner.model_, treebanks=files, seed=seed)
+        model = with_provenance(
+            learner.model_, treebanks=files, seed=seed,
+            tokenisation=recognise_convention([bank.words]),
+        )  # fmt: skip
         phases.save(model, out, force=force)
         warn_few(model, bank.n_sentences, "sentence")
         report = meter.as_dict() | _report(learner.model_, bank, method, seed)
