@@ -7,7 +7,6 @@ import io
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import cache, partial
 from importlib import resources
 from pathlib import PurePosixPath
@@ -275,7 +274,7 @@ def _sentences(app: FastAPI, server: ServerState) -> None:
             limits.check_words(source.words)
         for source in sources:
             check()
-            found = replace(parser.parse(source.words), source=source)
+            found = parser.parse(source.words).located(source)
             answers.append(parse_answer(found) | source_fields(found))
         return {"sentences": answers}
 
