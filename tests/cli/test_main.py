@@ -17,8 +17,8 @@ import sapwood as sw
 from sapwood.corpora.fetch import list_corpora
 
 COMMANDS = (
-    ["demo"], ["train"], ["parse"], ["evaluate"], ["compare"], ["score"], ["inspect"], ["sample"],
-    ["surprisal"], ["identify"], ["stats"], ["split"], ["words"], ["doctor"], ["data"],
+    ["demo"], ["train"], ["parse"], ["phrases"], ["evaluate"], ["compare"], ["score"], ["inspect"],
+    ["sample"], ["surprisal"], ["identify"], ["stats"], ["split"], ["words"], ["doctor"], ["data"],
     ["data", "list"], ["data", "fetch"], ["depend"], ["depend", "evaluate"],
     ["depend", "convert"], ["depend", "draw"], ["depend", "rerank"], ["depend", "score"],
 )  # fmt: skip

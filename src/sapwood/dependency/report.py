@@ -83,10 +83,13 @@ def parse_record(parse: ArcParse | RerankedParse, k: int = 0) -> dict[str, Any]:
     dict
         `words`, `upos`, `xpos`, `heads` and `relations` of the tree, `posteriors` of its heads,
         `constraint_log_prob`, and for a positive `k` the list `k_best` of `score`, `heads` and
-        `relations`.
+        `relations`. Sentences of running text also have what `text_fields` tells.
     """
+    from sapwood.dependency.data.texts import text_fields
+
     names = ("words", "upos", "xpos", "heads", "relations")
     record: dict[str, Any] = {name: list(getattr(parse.arcs, name)) for name in names}
+    record |= text_fields(parse.arcs)
     record["posteriors"] = parse.head_posteriors
     record["constraint_log_prob"] = parse.constraint_log_prob
     if k:

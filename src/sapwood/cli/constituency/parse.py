@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial as partial_function
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import typer
 
@@ -213,7 +213,7 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
     given = _Given(tagged, partial)
     given.check(text)
     layout = _Layout(k_best, scores, as_json, tagged or partial)
-    settings = _Settings(decoder, fast, threshold, memory_limit)
+    settings = ParserSettings(decoder, fast, threshold, memory_limit)
     if out is not None and is_stdout(out):
         out = None
     if threshold is not None and threshold >= 1:
@@ -246,7 +246,7 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
         sentences = skip_done(given.sentences(text, file, parser), n_done)
         total = count_lines(file) if text.has_lines else None
         with (
-            closing(_answers(parser, layout, sentences, where)) as answers,
+            closing(stream_answers(parser, layout, sentences, where)) as answers,
             step("parsing", total=total, unit="line" if text.has_lines else "sentence") as advance,
         ):
             for n_lines, answer in enumerate(answers, 1):
@@ -345,15 +345,16 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Settings:
+class ParserSettings:
     """The settings of the parser."""
 
     decoder: str
     fast: bool
-    threshold: float | None
-    memory_limit: float
+    threshold: float | None = None
+    memory_limit: float = 2000.0
 
     def parser(self, model: str) -> Parser:
+        """The parser of the model that a user names."""
         with without_garbage_collection():
             from sapwood.constituency.parse.parser import Parser
 
@@ -380,6 +381,13 @@ def _open(
                 target.flush()  # whoever reads a pipe may be waiting for this very line
 
         yield write, 0
+
+
+class Layout(Protocol):
+    """Writes a parsed sentence; it is sent to workers."""
+
+    def text(self, parse: Parse | None) -> str:
+        """The text to write for a parse; None stands for a sentence without words."""
 
 
 @dataclass(frozen=True)
@@ -433,10 +441,10 @@ def _phrases(parse: Parse) -> str:
     )
 
 
-def _answers(
+def stream_answers(
     parser: Parser,
-    layout: _Layout,
-    sentences: Iterator[Sentence],
+    layout: Layout,
+    sentences: Iterator[Sentence] | Iterator[list[str] | TextSentence],
     engine: Engine,
 ) -> Generator[str, None, None]:
     """The text to write for each sentence, parsed by the engine."""
@@ -456,7 +464,7 @@ def _answers(
                 raise failure
 
 
-def _answer(sentence: Sentence, parser: Parser, layout: _Layout) -> tuple[str, ParserStats]:
+def _answer(sentence: Sentence, parser: Parser, layout: Layout) -> tuple[str, ParserStats]:
     # Written out here, in the worker: k-best lists and posteriors cost as much as the parse.
     alone = parser.recount()
     given = _given(sentence)
@@ -481,11 +489,11 @@ def _given(sentence: Sentence) -> list[str] | PartialSentence | None:
 
 def _located(parse: Parse, sentence: Sentence) -> Parse:
     """The parse with the places of its words, where the sentence is one of running text."""
-    return replace(parse, source=sentence) if isinstance(sentence, TextSentence) else parse
+    return parse.located(sentence) if isinstance(sentence, TextSentence) else parse
 
 
 def _answer_window(
-    window: list[Sentence], parser: Parser, layout: _Layout
+    window: list[Sentence], parser: Parser, layout: Layout
 ) -> tuple[list[str], ParserStats, Exception | None]:
     """The texts of sentences that are there together, up to the first that fails, and its error."""
     alone = parser.recount()

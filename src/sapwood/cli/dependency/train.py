@@ -15,6 +15,7 @@ from sapwood.cli.inputs import as_kind, check_files, load_any
 from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import count
 from sapwood.core.model_card import warn_few, with_provenance
+from sapwood.corpora.conventions import recognise_convention
 from sapwood.dependency.learn import ARC_METHODS as METHODS
 from sapwood.dependency.learn import train_arc_method
 from sapwood.execute.engine import Meter
@@ -160,7 +161,10 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
             what = "member" if "members" in facts else "state"
             notes += [method, count(facts[f"{what}s"], what)]
         echo_seconds(facts["phases"])
-        model = with_provenance(learner.model_, treebanks=files, seed=seed)
+        model = with_provenance(
+            learner.model_, treebanks=files, seed=seed,
+            tokenisation=recognise_convention([bank.words]),
+        )  # fmt: skip
         phases.save(model, out, force=force)
         warn_few(model, bank.n_sentences, "sentence")
         report: dict[str, Any] = meter.as_dict() | facts

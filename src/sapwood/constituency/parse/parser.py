@@ -169,6 +169,10 @@ class Parse:
         """
         return None if self.source is None else self.source.offsets
 
+    def located(self, source: TextSentence) -> Parse:
+        """The same parse of a sentence as it stands in a text."""
+        return replace(self, source=source)
+
     @property
     def is_fallback(self) -> bool:
         """Whether the tree is not one of the grammar's: joined from pieces, or flat."""
@@ -527,7 +531,7 @@ class Parser:
         """
         source = one_sentence(text, tokenize or self.tokenizer)
         parse = self.parse(source.words, tags=tags, spans=spans, forbidden=forbidden)
-        return replace(parse, source=source)
+        return parse.located(source)
 
     def parse_document(
         self,
@@ -568,7 +572,7 @@ class Parser:
                 yield sentence.words
 
         for parse in self.parse_many(words(), jobs=jobs):
-            yield replace(parse, source=waiting.popleft())
+            yield parse.located(waiting.popleft())
 
     @cached_property
     def tokenizer(self) -> PennTokenizer:

@@ -67,14 +67,15 @@ def parse_report(parse: Parse | None, k_best: int | None = None) -> dict[str, An
         "fallback": parse.is_fallback,
         "kind": parse.kind,
         "constituents": constituent_rows(parse),
-    } | source_fields(parse)
+    }
+    report |= source_fields(parse)
     if k_best:
         report["k_best"] = k_best_rows(parse, k_best)
     return report
 
 
 def source_fields(parse: Parse) -> dict[str, Any]:
-    """The sentence as it stands in a text: `text`, its place, and `words` with theirs.
+    """The places in a text: `text` of the sentence with its own, `words` and `constituents`.
 
     Places are `char_start` and `char_end`, counted in characters of the whole text; nothing for a
     sentence that was given as words.
@@ -83,7 +84,11 @@ def source_fields(parse: Parse) -> dict[str, Any]:
     if source is None:
         return {}
     words = zip(source.words, source.offsets, strict=True)
+    rows = constituent_rows(parse)
+    for row in rows:
+        row["char_start"], row["char_end"] = source.place(row["start"], row["end"])
     return {
+        "constituents": rows,
         "text": source.text,
         "char_start": source.start,
         "char_end": source.start + len(source.text),
@@ -92,19 +97,9 @@ def source_fields(parse: Parse) -> dict[str, Any]:
 
 
 def constituent_rows(parse: Parse) -> list[dict[str, Any]]:
-    """The phrases and tags of a tree: `label`, `start`, `end` and `probability` of each.
-
-    `start` and `end` count words. In a sentence of running text, `char_start` and `char_end` count
-    the characters of the whole text.
-    """
+    """The phrases and tags of a tree: `label`, `start`, `end` and `probability` of each."""
     names = ("label", "start", "end", "probability")
-    rows: list[dict[str, Any]] = []
-    for found in constituents(parse):
-        rows.append(dict(zip(names, found, strict=True)))
-        if parse.source is not None:
-            place = parse.source.place(found[1], found[2])
-            rows[-1] |= {"char_start": place[0], "char_end": place[1]}
-    return rows
+    return [dict(zip(names, row, strict=True)) for row in constituents(parse)]
 
 
 def k_best_rows(parse: Parse, k: int) -> list[dict[str, Any]]:
