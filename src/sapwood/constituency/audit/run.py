@@ -19,6 +19,7 @@ from sapwood import __version__
 from sapwood.auditing.combine import (
     estimate_error_rate,
     expected_precision,
+    planted_like_rate,
     weight_of_planted,
 )
 from sapwood.auditing.findings import (
@@ -285,22 +286,29 @@ def audit_evidence(
     scored = score_edits(evidence, settings)
     precision, recall, n_planted = measure(scored)
     words = [tree.words for tree in evidence.trees]
-    repeated, different = count_differences(words, evidence.spans)
-    rate = settings.error_rate
-    is_estimated = rate is None
-    rate = estimate_error_rate(repeated, different) if rate is None else rate
-    expected = expected_precision(scored.scores, *scored.planted_scores(), evidence.n_nodes, rate)
+    repeated, _ = count_differences(words, evidence.spans)
+    expected, rate = expect(evidence, scored, settings)
     trust = Trust(
         trees=len(evidence.trees), words=sum(map(len, words)),
         documents=int(evidence.documents[-1]) + 1, folds=settings.folds, planted=n_planted,
         planted_rate=settings.planted_rate, precision_at_100=precision, recall=recall,
-        error_rate=rate, repeated=repeated if is_estimated else None,
+        error_rate=rate, repeated=repeated if settings.error_rate is None else None,
         models=tuple(map(str, settings.plan)) if settings.fast else ("best",),
         notes=tuple(_notes(evidence, documents, repeated, precision)),
     )  # fmt: skip
     findings = _findings(evidence, scored, expected, settings)
     findings += _unreadable(located, len(findings))
     return Audit(tuple(findings), trust, located.files)
+
+
+def expect(evidence: Evidence, scored: Scored, settings: AuditSettings) -> tuple[FloatArray, float]:
+    """The expected precision down to each candidate, and the error rate that is assumed."""
+    rate, n_nodes, planted = settings.error_rate, evidence.n_nodes, scored.planted_scores()
+    if rate is None:
+        words = [tree.words for tree in evidence.trees]
+        by_repetition = estimate_error_rate(*count_differences(words, evidence.spans))
+        rate = max(by_repetition, planted_like_rate(scored.scores, planted[0], n_nodes))
+    return expected_precision(scored.scores, *planted, n_nodes, rate), rate
 
 
 def _notes(evidence: Evidence, documents: str, repeated: int, precision: float | None) -> list[str]:
@@ -352,13 +360,14 @@ def _finding(
     tree, edits = evidence.trees[k], scored.clean.edits
     posterior = Posterior(evidence.judgements[k], evidence.labels.names)
     best = posterior.best or tree.annotation
-    suggested, parts = tree.annotation, []
+    suggested, parts, taken = tree.annotation, list[Part](), list[Edit]()
     for row in rows:
         edit = edits[row]
-        changed = apply_edits(suggested, best, [edit])
+        changed = apply_edits(tree.annotation, best, [*taken, edit])
         if any(crosses(a, b) for a in edit.added for b in changed.brackets) and not edit.is_tag:
             continue  # what two parts suggest does not fit into one tree
         suggested = changed
+        taken.append(edit)
         start, end = edit.span
         parts.append(
             Part(
