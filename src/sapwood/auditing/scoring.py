@@ -208,3 +208,13 @@ def measure(scored: Scored) -> tuple[float | None, dict[str, float], int]:
     recall = {name: found[name] / total[name] for name in sorted(total)}
     is_enough = all(len(one.kinds) >= N_FIRST for one in scored.copies)
     return float(np.mean(precisions)) if is_enough else None, recall, total["all"]
+
+
+def precision_at_planted(scored: Scored) -> float:
+    """Fraction of planted errors among as many first edits as errors were planted in a copy."""
+    found = [
+        float(one.y[np.argsort(-scores, kind="stable")[: len(one.kinds)]].mean())
+        for one, scores in zip(scored.copies, scored.copy_scores, strict=True)
+        if one.kinds and len(scores)
+    ]
+    return float(np.mean(found)) if found else 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,13 @@ from sapwood.auditing.findings import (
 )
 from sapwood.auditing.folds import assign_folds, document_starts
 from sapwood.auditing.nuclei import Nuclei, count_differences
-from sapwood.auditing.scoring import Candidates, Scored, measure, score_candidates
+from sapwood.auditing.scoring import (
+    Candidates,
+    Scored,
+    measure,
+    precision_at_planted,
+    score_candidates,
+)
 from sapwood.constituency.audit.finished import FinishedFolds, digest
 from sapwood.constituency.audit.located import LocatedTree, LocatedTrees, as_brackets
 from sapwood.constituency.audit.parts import KINDS, Edit, apply_edits, crosses, edits_between
@@ -294,8 +300,9 @@ def audit_evidence(
         planted_rate=settings.planted_rate, precision_at_100=precision, recall=recall,
         error_rate=rate, repeated=repeated if settings.error_rate is None else None,
         models=tuple(map(str, settings.plan)) if settings.fast else ("best",),
-        notes=tuple(_notes(evidence, documents, repeated, precision)),
     )  # fmt: skip
+    notes = _small_note(scored, trust) + _notes(evidence, located, settings, documents, trust)
+    trust = replace(trust, notes=tuple(notes))
     findings = _findings(evidence, scored, expected, settings)
     findings += _unreadable(located, len(findings))
     return Audit(tuple(findings), trust, located.files)
@@ -311,11 +318,20 @@ def expect(evidence: Evidence, scored: Scored, settings: AuditSettings) -> tuple
     return expected_precision(scored.scores, *planted, n_nodes, rate), rate
 
 
-def _notes(evidence: Evidence, documents: str, repeated: int, precision: float | None) -> list[str]:
+def _notes(
+    evidence: Evidence, located: LocatedTrees, settings: AuditSettings, documents: str, trust: Trust
+) -> list[str]:
+    """What cannot be judged, and why, in whole sentences."""
     notes = []
+    n_files = len(located.file_starts)
     if documents != "documents":
+        why = (
+            f"{n_files} files are too few for {settings.folds} folds of whole documents"
+            if n_files > 1
+            else "No documents are marked"
+        )
         notes.append(
-            f"No documents are marked, so that folds are made of {documents}: neighbours on both "
+            f"{why}, so that folds are made of {documents}: neighbours on both "
             "sides of a border may be alike, and the models look a little better than they are."
         )
     if not any(evidence.nuclei.repeated):
@@ -323,21 +339,29 @@ def _notes(evidence: Evidence, documents: str, repeated: int, precision: float |
             "No words are repeated in the same context, so that nothing can be compared with other "
             "places."
         )
-    if repeated < N_FIRST:
+    if trust.repeated is not None and trust.repeated < N_FIRST:
         notes.append(
-            f"Only {repeated:,} brackets and tags stand in passages "
-            "that occur twice, so that the error rate is mostly the assumed 1 %."
-        )
-    if precision is None:
-        notes.append(
-            f"Fewer than {N_FIRST} errors could be planted in a copy of these trees, so that the "
-            "precision among the first 100 is not known."
+            f"Only {trust.repeated:,} brackets and tags stand in passages "
+            "that occur twice, so that the error rate is mostly assumed."
         )
     n = sum(judgement.best is None for judgement in evidence.judgements)
     if n:
         notes.append(f"{count(n, 'sentence')} could not be parsed, and only words that are "
                      "annotated differently elsewhere are findings there.")  # fmt: skip
     return notes
+
+
+def _small_note(scored: Scored, trust: Trust) -> list[str]:
+    """That a list cannot be trusted, where too few errors could be planted to learn a ranking."""
+    if trust.precision_at_100 is not None:
+        return []
+    n = trust.planted // len(scored.copies)
+    return [
+        f"{count(trust.trees, 'tree')} are too few for a list that can be trusted: of the first "
+        f"{n} places of a copy with {n} planted errors, {precision_at_planted(scored):.0%} were "
+        f"planted errors, and {trust.recall['all']:.0%} of these were among twice as many places. "
+        f"The precision among the first {N_FIRST} is not known."
+    ]
 
 
 def _findings(
