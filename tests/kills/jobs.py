@@ -226,6 +226,13 @@ def _jobs() -> Iterator[Job]:
         has_times = name.startswith("hankel")
         yield Job(name, command(*words, "-o", f"@{out}"), (out,), has_times=has_times)
     yield Job("sample", command("sample", "@model.sapwood", "-n", "300"), ())
+    audit = ("audit", "@train.mrg", "--fast", "--folds", "2", "--json", *one)
+    yield Job(
+        "audit", command(*audit, "--work", "@kept"),
+        ("kept/audit.json", *_named("kept/fold-{}.npz", ("1", "2"))),
+        progress=("kept", lambda path: len(list(path.glob("fold-*.npz")))),
+        told=lambda err, steps: 2 - sum(name == "replace" and "fold-" in at for name, at in steps),
+    )  # fmt: skip
 
 
 TWO = ("--states", "2")

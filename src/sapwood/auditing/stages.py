@@ -8,13 +8,18 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from sapwood.auditing.findings import N_FIRST, Elsewhere, Finding, finding_id
+from sapwood.auditing.combine import (
+    estimate_error_rate,
+    expected_precision,
+    planted_like_rate,
+)
+from sapwood.auditing.findings import N_FIRST, Elsewhere, Finding, Trust, finding_id
 from sapwood.auditing.finished import FinishedFolds
 from sapwood.auditing.folds import assign_folds, document_starts
 from sapwood.auditing.nuclei import Nuclei, Span
-from sapwood.auditing.scoring import Scored
+from sapwood.auditing.scoring import Scored, precision_at_planted
 from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.core.errors import CorpusError
+from sapwood.core.errors import CorpusError, count
 from sapwood.core.progress import step
 
 T = TypeVar("T")
@@ -130,26 +135,58 @@ def unreadable_findings(skipped: Iterable[CorpusError], n: int) -> list[Finding]
     ]  # fmt: skip
 
 
-def audit_notes(
-    documents: str, nuclei: Nuclei, repeated: int, precision: float | None, noun: str
-) -> list[str]:
-    """What could not be judged, in whole sentences.
+def expect(
+    scored: Scored, n_nodes: int, given: float | None, repeated: int, different: int
+) -> tuple[FloatArray, float]:
+    """The expected precision down to each candidate, and the error rate that is assumed.
 
     Parameters
     ----------
-    documents
-        What a document is.
-    repeated
-        How many annotations stand in passages that occur twice.
-    precision
-        Precision of the first parts of copies with planted errors, where it is known.
-    noun
-        What annotations are, in the plural.
+    n_nodes
+        Number of annotations of the treebank.
+    given
+        The error rate, if the user gives it.
+    repeated, different
+        Annotations in passages that occur twice, and those of them that differ.
     """
+    planted = scored.planted_scores()
+    rate = given
+    if rate is None:
+        by_repetition = estimate_error_rate(repeated, different)
+        rate = max(by_repetition, planted_like_rate(scored.scores, planted[0], n_nodes))
+    return expected_precision(scored.scores, *planted, n_nodes, rate), rate
+
+
+def audit_notes(
+    division: tuple[str, int], nuclei: Nuclei, scored: Scored, trust: Trust, nouns: tuple[str, str]
+) -> tuple[str, ...]:
+    """What cannot be judged, and why, in whole sentences.
+
+    Parameters
+    ----------
+    division
+        What a document is, and the number of files.
+    nouns
+        What is audited, in the singular, and its annotations, in the plural.
+    """
+    (documents, n_files), (noun, annotations) = division, nouns
     notes = []
-    if documents != "documents":
+    if trust.precision_at_100 is None:
+        n = trust.planted // len(scored.copies)
         notes.append(
-            f"No documents are marked, so that folds are made of {documents}: neighbours on both "
+            f"{count(trust.trees, noun)} are too few for a list that can be trusted: of the first "
+            f"{n} places of a copy with {n} planted errors, {precision_at_planted(scored):.0%} "
+            f"were planted errors, and {trust.recall['all']:.0%} of these were among twice as many "
+            f"places. The precision among the first {N_FIRST} is not known."
+        )
+    if documents != "documents":
+        why = (
+            f"{n_files} files are too few for {trust.folds} folds of whole documents"
+            if n_files > 1
+            else "No documents are marked"
+        )
+        notes.append(
+            f"{why}, so that folds are made of {documents}: neighbours on both "
             "sides of a border may be alike, and the models look a little better than they are."
         )
     if not any(nuclei.repeated):
@@ -157,17 +194,12 @@ def audit_notes(
             "No words are repeated in the same context, so that nothing can be compared with other "
             "places."
         )
-    if repeated < N_FIRST:
+    if trust.repeated is not None and trust.repeated < N_FIRST:
         notes.append(
-            f"Only {repeated:,} {noun} stand in passages that occur twice, so that the error rate "
-            "is mostly the assumed 1 %."
+            f"Only {trust.repeated:,} {annotations} stand in passages that occur twice, so that "
+            "the error rate is mostly assumed."
         )
-    if precision is None:
-        notes.append(
-            f"Fewer than {N_FIRST} errors could be planted in a copy of these trees, so that the "
-            "precision among the first 100 is not known."
-        )
-    return notes
+    return tuple(notes)
 
 
 def require_sentences(n: int, least: int, noun: str, skipped: Sequence[CorpusError]) -> None:

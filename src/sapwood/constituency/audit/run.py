@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,6 @@ import numpy as np
 
 from sapwood import __version__
 from sapwood.auditing.combine import (
-    estimate_error_rate,
-    expected_precision,
     weight_of_planted,
 )
 from sapwood.auditing.findings import Audit, Elsewhere, Finding, Part, Trust, finding_id
@@ -29,6 +27,7 @@ from sapwood.auditing.stages import (
     FoldJudge,
     audit_notes,
     divide,
+    expect,
     judge_folds,
     places_elsewhere,
     require_sentences,
@@ -280,33 +279,32 @@ def audit_evidence(
     precision, recall, n_planted = measure(scored)
     words = [tree.words for tree in evidence.trees]
     repeated, different = count_differences(words, evidence.spans)
-    rate = settings.error_rate
-    is_estimated = rate is None
-    rate = estimate_error_rate(repeated, different) if rate is None else rate
-    expected = expected_precision(scored.scores, *scored.planted_scores(), evidence.n_nodes, rate)
+    expected, rate = expect(scored, evidence.n_nodes, settings.error_rate, repeated, different)
     trust = Trust(
         trees=len(evidence.trees), words=sum(map(len, words)),
         documents=int(evidence.documents[-1]) + 1, folds=settings.folds, planted=n_planted,
         planted_rate=settings.planted_rate, precision_at_100=precision, recall=recall,
-        error_rate=rate, repeated=repeated if is_estimated else None,
+        error_rate=rate, repeated=repeated if settings.error_rate is None else None,
         models=tuple(map(str, settings.plan)) if settings.fast else ("best",),
-        notes=tuple(_notes(evidence, documents, repeated, precision)),
+    )  # fmt: skip
+    notes = audit_notes(
+        (documents, len(located.file_starts)), evidence.nuclei, scored, trust,
+        ("tree", "brackets and tags"),
     )  # fmt: skip
     findings = [
         _finding(rank, k, rows, evidence, scored, expected)
         for rank, (k, rows) in enumerate(rows_by_sentence(scored, expected, settings.shown), 1)
     ]
     findings += unreadable_findings(located.skipped, len(findings))
+    trust = replace(trust, notes=notes + _unparsed_note(evidence))
     return Audit(tuple(findings), trust, located.files)
 
 
-def _notes(evidence: Evidence, documents: str, repeated: int, precision: float | None) -> list[str]:
-    notes = audit_notes(documents, evidence.nuclei, repeated, precision, "brackets and tags")
+def _unparsed_note(evidence: Evidence) -> tuple[str, ...]:
+    """That some sentences could not be parsed, where there are any."""
     n = sum(judgement.best is None for judgement in evidence.judgements)
-    if n:
-        notes.append(f"{count(n, 'sentence')} could not be parsed, and only words that are "
-                     "annotated differently elsewhere are findings there.")  # fmt: skip
-    return notes
+    note = "could not be parsed, and only words that are annotated differently elsewhere are"
+    return (f"{count(n, 'sentence')} {note} findings there.",) if n else ()
 
 
 def _finding(
@@ -315,13 +313,14 @@ def _finding(
     tree, edits = evidence.trees[k], scored.clean.edits
     posterior = Posterior(evidence.judgements[k], evidence.labels.names)
     best = posterior.best or tree.annotation
-    suggested, parts = tree.annotation, []
+    suggested, parts, taken = tree.annotation, list[Part](), list[Edit]()
     for row in rows:
         edit = edits[row]
-        changed = apply_edits(suggested, best, [edit])
+        changed = apply_edits(tree.annotation, best, [*taken, edit])
         if any(crosses(a, b) for a in edit.added for b in changed.brackets) and not edit.is_tag:
             continue  # what two parts suggest does not fit into one tree
         suggested = changed
+        taken.append(edit)
         start, end = edit.span
         parts.append(
             Part(

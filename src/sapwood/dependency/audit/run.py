@@ -6,13 +6,13 @@ the place of brackets.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from sapwood import __version__
-from sapwood.auditing.combine import estimate_error_rate, expected_precision, weight_of_planted
+from sapwood.auditing.combine import weight_of_planted
 from sapwood.auditing.findings import Audit, Elsewhere, Finding, Part, Trust, finding_id
 from sapwood.auditing.finished import FinishedFolds, digest_of
 from sapwood.auditing.nuclei import NIL, Nuclei, count_differences
@@ -21,6 +21,7 @@ from sapwood.auditing.stages import (
     FoldJudge,
     audit_notes,
     divide,
+    expect,
     judge_folds,
     places_elsewhere,
     require_sentences,
@@ -241,24 +242,24 @@ def rank(
     precision, recall, n_planted = measure(scored)
     words = [one.words for one in evidence.sentences]
     repeated, different = count_differences(words, evidence.spans)
-    rate = settings.error_rate
-    if rate is None:
-        rate = estimate_error_rate(repeated, different)
-    expected = expected_precision(scored.scores, *scored.planted_scores(), evidence.n_nodes, rate)
+    expected, rate = expect(scored, evidence.n_nodes, settings.error_rate, repeated, different)
     trust = Trust(
         trees=len(words), words=sum(map(len, words)), documents=int(evidence.documents[-1]) + 1,
         folds=settings.folds, planted=n_planted, planted_rate=settings.planted_rate,
         precision_at_100=precision, recall=recall, error_rate=rate,
         repeated=repeated if settings.error_rate is None else None,
         models=("first",) if settings.fast else ("best",),
-        notes=tuple(audit_notes(documents, evidence.nuclei, repeated, precision, "arcs and tags")),
+    )  # fmt: skip
+    notes = audit_notes(
+        (documents, len(located.file_starts)), evidence.nuclei, scored, trust,
+        ("sentence", "arcs and tags"),
     )  # fmt: skip
     found = [
         _finding(place, k, rows, evidence, scored, expected)
         for place, (k, rows) in enumerate(rows_by_sentence(scored, expected, settings.shown), 1)
     ]
     found += unreadable_findings(located.skipped, len(found))
-    return Audit(tuple(found), trust, located.files)
+    return Audit(tuple(found), replace(trust, notes=notes), located.files)
 
 
 def _finding(
