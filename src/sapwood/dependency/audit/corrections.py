@@ -55,7 +55,8 @@ class ArcCorrector:
         before = [_cells(row) for row in old.all_rows()]
         after = [_cells(row) for row in new.all_rows()]
         found, place = [], 0
-        for number in range(decision.line - 1, len(self._starts) - 1):
+        first = decision.line - 1 if decision.line > 0 else len(self._starts)
+        for number in range(first, len(self._starts) - 1):
             at = self._starts[number]
             line = text[at : self._starts[number + 1]]
             if not line.strip() or place == len(before):
