@@ -48,6 +48,9 @@ class ArcCorrector:
         """The replacements that make the annotated tree of a decision the suggested one."""
         if text is not self._text:
             self._text, self._starts = text, [*line_starts(text), len(text)]
+        if decision.annotated_tree.startswith("("):
+            hint = "`sapwood audit --apply` corrects these"
+            raise decision.refuse("is about a phrase tree", hint)
         old = Arcs.parse(decision.annotated_tree)
         new = accepted_arcs(old, decision)
         if old.words != new.words:
