@@ -146,6 +146,9 @@ def test_decisions_file(tmp_path: Path) -> None:
     assert Decision(**row).accepted_parts() is None
     for change, message in (
         ({"sapwood": "audit decisions 3"}, "expected 'audit decisions 2'"),
+        ({"decisions": [row | {"file": "a\0"}]}, '"file" is '),
+        ({"decisions": [row | {"id": "f\n"}]}, '"id" is '),
+        ({"decisions": [row | {"parts": [PART | {"decision": []}]}]}, "a part is"),
         ({"decisions": [row | {"parts": {}}]}, '"parts" is a dict'),
         ({"decisions": [row | {"parts": [PART | {"decision": "yes"}]}]}, "a part is"),
         ({"decisions": [row | {"parts": [PART | {"edit": 3}]}]}, "a part is"),
@@ -158,6 +161,9 @@ def test_decisions_file(tmp_path: Path) -> None:
         with pytest.raises(ModelFormatError, match=message):
             read(**change)
     path.write_text("(S")
+    with pytest.raises(ModelFormatError, match="not JSON"):
+        read_decisions(path)
+    path.write_text("[" * 100_000)
     with pytest.raises(ModelFormatError, match="not JSON"):
         read_decisions(path)
     with pytest.raises(CorpusError, match="cannot read"):

@@ -15,8 +15,9 @@ from tests.auditing.report_examples import ANNOTATED, EVIL, SUGGESTED, finding, 
 from tests.web.browsers import WAIT, launched
 
 from sapwood.auditing.decisions import apply_decisions, read_decisions
-from sapwood.auditing.html import report_html
+from sapwood.auditing.html import draw_findings, report_html
 from sapwood.constituency.audit.corrections import BracketCorrector
+from sapwood.dependency.data.bank import Arcs
 
 pytestmark = pytest.mark.browser
 
@@ -279,3 +280,19 @@ def test_right_to_left(browser: Any, tmp_path: Path) -> None:
         words = tab.locator('[data-side="suggested"] text.word').all()
         places = [float(word.get_attribute("x")) for word in words]
         assert places == sorted(places, reverse=True)
+
+
+def test_the_word_of_a_long_arc_is_in_sight(browser: Any, tmp_path: Path) -> None:
+    words = [f"word{k}" for k in range(60)]
+    heads = [0, *(1 for _ in words[1:])]
+    moved = [*heads[:55], 40, *heads[56:]]
+    trees = [str(Arcs(words, made)) for made in (heads, moved)]
+    row = finding(1, "head", "dep of word0 1", "dep of word39 40", annotated_tree=trees[0],
+                  suggested_tree=trees[1], words=words, start=55, end=56)  # fmt: skip
+    drawings = draw_findings([row], lambda text: Arcs.parse(text).to_svg())
+    with opened(browser, tmp_path, {"findings": [row], "drawings": drawings}, 390) as tab:
+        for side in ("annotated", "suggested"):
+            box = tab.locator(f'[data-side="{side}"] .figure').bounding_box()
+            word = tab.locator(f'[data-side="{side}"] text.word[data-node="56"]').bounding_box()
+            assert box["x"] <= word["x"] <= box["x"] + box["width"]
+            assert box["y"] <= word["y"] <= box["y"] + box["height"]

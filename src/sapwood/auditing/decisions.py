@@ -110,7 +110,7 @@ def read_decisions(path: str | Path) -> tuple[dict[str, str], list[Decision]]:
     except OSError as error:
         hint = "name the file that the report saved"
         raise CorpusError(f"cannot read: {error.strerror}", file=str(path), hint=hint) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _not_decisions(path, "it is not JSON") from error
     if not isinstance(data, dict) or data.get("sapwood") not in FORMATS:
         found = data.get("sapwood") if isinstance(data, dict) else data
@@ -129,6 +129,9 @@ def _decision(path: str | Path, number: int, row: object) -> Decision:
     for name, kind in _FIELDS.items():
         if not isinstance(row.get(name), kind) or isinstance(row.get(name), bool):
             raise _not_decisions(path, f'decision {number}: "{name}" is {describe(row.get(name))}')
+    for name in ("id", "file"):
+        if set(row[name]) & set("\0\r\n"):
+            raise _not_decisions(path, f'decision {number}: "{name}" is {describe(row[name])}')
     if row["decision"] not in {ACCEPT, REJECT, SKIP}:
         raise _not_decisions(path, f"decision {number} is {describe(row['decision'])}")
     parts = row.get("parts", [])
@@ -145,7 +148,8 @@ def _decision(path: str | Path, number: int, row: object) -> Decision:
 def _part(path: str | Path, number: int, part: object) -> DecidedPart:
     if isinstance(part, dict):
         made, kind, edit = (part.get(name) for name in ("decision", "kind", "edit"))
-        if made in {ACCEPT, REJECT, SKIP} and isinstance(kind, str) and isinstance(edit, dict):
+        is_made = isinstance(made, str) and made in {ACCEPT, REJECT, SKIP}
+        if is_made and isinstance(kind, str) and isinstance(edit, dict):
             return DecidedPart(str(made), kind, edit)
     raise _not_decisions(path, f"decision {number}: a part is {describe(part)}")
 
@@ -207,7 +211,7 @@ def apply_decisions(
 
 def _targets(names: Sequence[str], out: str | Path | None, *, force: bool) -> dict[str, Path]:
     """The file to write for each input."""
-    paths = {name: Path(name).expanduser() for name in names}
+    paths = {name: _path_of(name) for name in names}
     if out is None:
         return paths
     folder = Path(out)
@@ -226,10 +230,18 @@ def _targets(names: Sequence[str], out: str | Path | None, *, force: bool) -> di
     return targets
 
 
+def _path_of(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:  # a home that nobody has
+        hint = "run it in the folder in which the audit ran"
+        raise CorpusError("no such folder", file=name, hint=hint) from error
+
+
 def audited_bytes(name: str, digest: str | None) -> bytes:
     """The bytes of an audited file; refused where its SHA-256 is another than at the audit."""
     try:
-        data = Path(name).expanduser().read_bytes()
+        data = _path_of(name).read_bytes()
     except OSError as error:
         hint = "run it in the folder in which the audit ran"
         raise CorpusError(f"cannot read: {error.strerror}", file=name, hint=hint) from error

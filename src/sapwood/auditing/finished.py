@@ -16,6 +16,10 @@ from sapwood.core.outputs import open_output, write_bytes
 
 T = TypeVar("T")
 NOTE = "audit.json"
+_SPOILT = (
+    OSError, EOFError, ValueError, KeyError, IndexError, NotImplementedError, BadZipFile,
+    zlib.error,
+)  # fmt: skip
 
 
 class FinishedFolds:
@@ -57,7 +61,7 @@ class FinishedFolds:
             return None
         try:
             return unpack(path.read_bytes())
-        except (OSError, ValueError, KeyError, IndexError, BadZipFile, zlib.error) as error:
+        except _SPOILT as error:
             msg = f"{path}: cannot be read as a finished fold ({error})"
             raise SapwoodError(
                 msg, hint="delete this file; its fold is then learnt again"

@@ -131,7 +131,7 @@ def test_a_sentence_that_is_not_there_is_refused() -> None:
     text = f"{arcs}\n\n"
     new = str(Arcs(["a", "b"], [0, 1]))
     for line, old, suggested in (
-        (2, str(arcs), new), (9, str(arcs), new),
+        (2, str(arcs), new), (9, str(arcs), new), (0, str(arcs), new), (-9, str(arcs), new),
         (1, str(Arcs(["a", "c"], [2, 0])), str(Arcs(["a", "c"], [0, 1]))),
         (1, new, str(arcs)), (1, str(Arcs(["a", "b", "c"], [2, 0, 2])), new),
     ):  # fmt: skip

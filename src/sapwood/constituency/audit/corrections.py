@@ -113,6 +113,9 @@ class BracketCorrector:
 
     def __call__(self, text: str, decision: Decision) -> list[Replacement]:
         """The replacements that make the annotated tree of a decision the suggested one."""
+        if "\t" in decision.annotated_tree:
+            hint = "`sapwood depend audit --apply` corrects these"
+            raise decision.refuse("is about a dependency tree", hint)
         if text is not self._text:
             self._prepare(text, decision)
         unit = self._find_tree(decision)

@@ -48,6 +48,9 @@ class ArcCorrector:
         """The replacements that make the annotated tree of a decision the suggested one."""
         if text is not self._text:
             self._text, self._starts = text, [*line_starts(text), len(text)]
+        if decision.annotated_tree.startswith("("):
+            hint = "`sapwood audit --apply` corrects these"
+            raise decision.refuse("is about a phrase tree", hint)
         old = Arcs.parse(decision.annotated_tree)
         new = accepted_arcs(old, decision)
         if old.words != new.words:
@@ -55,7 +58,8 @@ class ArcCorrector:
         before = [_cells(row) for row in old.all_rows()]
         after = [_cells(row) for row in new.all_rows()]
         found, place = [], 0
-        for number in range(decision.line - 1, len(self._starts) - 1):
+        first = decision.line - 1 if decision.line > 0 else len(self._starts)
+        for number in range(first, len(self._starts) - 1):
             at = self._starts[number]
             line = text[at : self._starts[number + 1]]
             if not line.strip() or place == len(before):

@@ -98,13 +98,11 @@ export function decisionsFile(report, decisions) {
 
 // A part without a decision is skipped.
 const partsOf = (finding, decisions) =>
-  decisions
-    .ofParts(finding)
-    .map((made, k) => ({
-      decision: made ?? "skip",
-      kind: finding.parts[k].kind,
-      edit: finding.parts[k].edit,
-    }));
+  decisions.ofParts(finding).map((made, k) => ({
+    decision: made ?? "skip",
+    kind: finding.parts[k].kind,
+    edit: finding.parts[k].edit,
+  }));
 
 // A unified diff of all accepted findings, without lines of context; and how many are not in it, because only
 // some parts are accepted, their lines are not known, or another correction has changed them already.

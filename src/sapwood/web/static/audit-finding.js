@@ -112,7 +112,7 @@ function partTable(parts, made, onchoose, onpart) {
       },
       h("th", { scope: "row" }, `${index + 1}. ${part.kind}`),
       h("td", {}, changeOf(part)),
-      cell("words", part.start === undefined ? "" : `${part.start + 1}–${part.end}`),
+      cell("words", wordsOf(part)),
       cell("annotated", percent(part.p_annotated)),
       cell("suggested", percent(part.p_suggested)),
       cell("expected", percent(part.expected_precision)),
@@ -147,6 +147,9 @@ function partTable(parts, made, onchoose, onpart) {
     ),
   );
 }
+
+const wordsOf = ({ start, end }) =>
+  start === undefined ? "" : end - start === 1 ? `${end}` : `${start + 1}–${end}`;
 
 // A narrow screen shows the name of the column beside the number.
 const cell = (name, text) => h("td", { "data-name": name }, text);

@@ -49,7 +49,8 @@ export function auditHelp() {
     h(
       "p",
       { class: "small" },
-      "Decisions stay in this browser. Save them, then run: sapwood audit --apply decisions.json",
+      "Decisions stay in this browser. Save them, then run: sapwood audit --apply decisions.json, " +
+        "for CoNLL-U: sapwood depend audit --apply decisions.json",
     ),
     h("button", { type: "button", onclick: () => dialog.close() }, "Close"),
   );
