@@ -88,6 +88,16 @@ def test_more_states_need_more_memory(method: str, bank: Treebank) -> None:
     assert many > few
 
 
+def test_kernels_of_pivots_with_em_are_counted_once(bank: Treebank) -> None:
+    """EM after pivots needs the features and what EM needs, in one process."""
+    data = PCFG().prepare(bank, Threads(1))
+    both, spectral, em = (
+        METHODS[name].make(n_states=8).memory_needed(data)
+        for name in ("pivot-em", "spectral", "em")
+    )
+    assert max(spectral, em) < both < spectral + em
+
+
 def test_a_mix_leaves_out_what_does_not_fit(bank: Treebank, limit_memory: Limit) -> None:
     plan = [Candidate("em", 2), Candidate("spectral", 4)]
     data = PCFG().prepare(bank[:60], Threads(1))
