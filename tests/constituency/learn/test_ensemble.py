@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.conftest import bundled
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
@@ -55,7 +56,7 @@ def small_table() -> object:
 
 @pytest.fixture(scope="module")
 def bank() -> Treebank:
-    return sw.bundled_treebank("train")[:400]
+    return bundled("train")[:400]
 
 
 @pytest.fixture(scope="module")
@@ -335,7 +336,7 @@ def test_the_clock_learns_from_what_was_trained(bank: Treebank) -> None:
 
 def test_first_guesses_are_of_the_right_size(bank: Treebank) -> None:
     """Within a factor of ten, on any machine: what is off by more is a mistake in units."""
-    few, whole = prepared(bank), prepared(sw.bundled_treebank("train"))
+    few, whole = prepared(bank), prepared(bundled("train"))
     small, large = make_budget(60.0, few, PLAN[0]), make_budget(60.0, whole, PLAN[0])
     for candidate in PLAN:
         assert 0.001 < large.expected(candidate) < 60
@@ -345,7 +346,7 @@ def test_first_guesses_are_of_the_right_size(bank: Treebank) -> None:
 def test_a_treebank_has_a_budget_by_itself(bank: Treebank) -> None:
     """A multiple of reading and the first grammar, which grows with the treebank."""
     small_budgets = replace(SETTINGS, least_budget=0.0)
-    few, whole = prepared(bank[:100]), prepared(sw.bundled_treebank("train"))
+    few, whole = prepared(bank[:100]), prepared(bundled("train"))
     small, large = (
         make_budget("auto", data, PLAN[0], settings=small_budgets) for data in (few, whole)
     )
