@@ -406,7 +406,7 @@ def test_two_networks_weigh_half(bank: Treebank, monkeypatch: pytest.MonkeyPatch
     first, second = (member.network for member in learner.model_.members[1:])
     assert first.weights["span.W"].tobytes() != second.weights["span.W"].tobytes()
     change(monkeypatch, most_passes=10**6)
-    change(monkeypatch, least_budget=2.0)
+    change(monkeypatch, least_budget=0.5)
     learner = sw.EnsembleLPCFG("auto", plan=plan).fit(bank[:40])
     last = learner.info_.trials[-1]
     assert last.verdict == "skipped: no time for two networks that read 3,000,000 words"
@@ -706,7 +706,7 @@ def test_a_network_with_time_for_its_passes_has_them_all(
     bank: Treebank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticks = Ticks(monkeypatch, COSTS | {"encoder": 0.0})
-    SlowNetwork(monkeypatch, ticks, seconds=1.0)
+    SlowNetwork(monkeypatch, ticks, seconds=1.0, n_batches=2)
     fit = sw.EnsembleLPCFG(32.0, plan=[PLAN_OF_FOUR[0], Candidate("encoder")]).fit(bank[:60])
     assert fit.info_.trials[1].note == ""
     assert fit.model_.members[1].record["iterations"] > 15
