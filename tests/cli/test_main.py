@@ -155,9 +155,9 @@ def test_help_starts_fast(environment: dict[str, str]) -> None:
         )  # fmt: skip
         return perf_counter() - started
 
-    # The best of some: other tests may be using all cores meanwhile.
+    # One of some: other tests may be using all cores meanwhile.
     budget = HELP_SECONDS * (3 if os.environ.get("PYTEST_XDIST_WORKER") else 1)
-    assert min(seconds() for _ in range(5)) < budget
+    assert any(seconds() < budget for _ in range(5))
 
 
 @pytest.mark.parametrize(("columns", "widest"), [(70, 70), (100, 100), (400, 110)])

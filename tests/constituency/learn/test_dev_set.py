@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from tests.conftest import bundled
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
@@ -24,7 +25,7 @@ UNKNOWN = "(S (NP (DT the) (NN zyzzyx)) (VP (VBZ flumps)) (. .))"
 
 @pytest.fixture(scope="module")
 def train() -> Treebank:
-    return sw.bundled_treebank("train")[:600]
+    return bundled("train")[:600]
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.conftest import bundled
 from tests.reference.prefixes import prefix_probability, sentences_of
 from tests.toys import Toy, random_toy
 
@@ -136,7 +137,7 @@ def test_a_member_without_weight_or_parse_is_left_out() -> None:
 
 def test_the_next_tag_of_a_mix_is_that_of_its_members_by_their_shares(learn: Any) -> None:
     """Tags of the same name are one, and a member may lack some."""
-    few = sw.PCFG().fit(list(sw.bundled_treebank("train")[:6])).model_
+    few = sw.PCFG().fit(list(bundled("train")[:6])).model_
     members, weights = [few, learn("em")], np.array([0.25, 0.75])
     assert {x.chain[-1] for x in few.tags} < {x.chain[-1] for x in members[1].tags}
     words = ["the", "dog", "sees", "the", "man", "."]

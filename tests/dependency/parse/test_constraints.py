@@ -56,7 +56,7 @@ def partial_heads(draw: st.DrawFn, most: int = MOST_WORDS) -> list[int | None]:
     return draw(st.lists(head, min_size=n, max_size=n))
 
 
-@settings(max_examples=1500)
+@settings(max_examples=400)
 @given(partial_heads(6))
 def test_heads_are_refused_where_no_tree_has_them(heads: list[int | None]) -> None:
     n = len(heads)
