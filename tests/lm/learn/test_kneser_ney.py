@@ -18,8 +18,7 @@ from sapwood.core.errors import CorpusError, ModelFormatError
 from sapwood.execute import Threads
 from sapwood.linalg.latent_bigrams import maximise_states
 from sapwood.lm.data.counting import CountSettings, count_sentence_ngrams, count_text
-from sapwood.lm.data.ngrams import NgramCounts
-from sapwood.lm.data.text import NOTHING
+from sapwood.lm.data.ngrams import NOTHING, NgramCounts
 from sapwood.lm.learn.kneser_ney import (
     KneserNey,
     _held_pairs,

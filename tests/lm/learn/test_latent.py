@@ -14,8 +14,7 @@ from sapwood.core.errors import SapwoodError
 from sapwood.execute import Threads
 from sapwood.linalg.latent_bigrams import DevicePairs
 from sapwood.lm.data.counting import CountSettings, count_sentence_ngrams, count_text
-from sapwood.lm.data.ngrams import NgramCounts
-from sapwood.lm.data.text import UNKNOWN
+from sapwood.lm.data.ngrams import UNKNOWN, NgramCounts
 from sapwood.lm.learn import latent
 from sapwood.lm.learn.latent import (
     BigramEM,

@@ -13,8 +13,7 @@ import sapwood as sw
 from sapwood.execute import Threads
 from sapwood.linalg.latent_bigrams import maximise_states
 from sapwood.lm.data.counting import count_sentence_ngrams
-from sapwood.lm.data.ngrams import NgramCounts
-from sapwood.lm.data.text import END, NOTHING, SPECIAL, START, UNKNOWN
+from sapwood.lm.data.ngrams import END, NOTHING, SPECIAL, START, UNKNOWN, NgramCounts
 from sapwood.lm.learn import kneser_ney, latent, mixture
 from sapwood.lm.learn.latent import (
     HELD_FRACTION,

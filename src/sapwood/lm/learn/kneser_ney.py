@@ -41,8 +41,7 @@ from scipy import sparse
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.learner import FLAG, maybe, parameter, positional, whole
 from sapwood.lm.data.counting import CountsLike
-from sapwood.lm.data.ngrams import NgramCounts, first_of_runs
-from sapwood.lm.data.text import END, NOTHING, START, Rows
+from sapwood.lm.data.ngrams import END, NOTHING, START, NgramCounts, Rows, first_of_runs
 from sapwood.lm.learn.latent import (
     BLOCKS_WORDS,
     BigramEM,

@@ -29,8 +29,7 @@ from sapwood.core.progress import counted, step
 from sapwood.core.training_loops import EMResult, EMSteps, EMStop, iterate_em, run_em
 from sapwood.execute import Engine
 from sapwood.linalg.latent_bigrams import TINY, DevicePairs, maximise_states
-from sapwood.lm.data.ngrams import NgramCounts
-from sapwood.lm.data.text import NOTHING, START, UNKNOWN
+from sapwood.lm.data.ngrams import NOTHING, START, UNKNOWN, NgramCounts
 from sapwood.lm.learn.methods import LanguageEstimator
 from sapwood.lm.model.latent_models import BigramModel, pair_mix
 

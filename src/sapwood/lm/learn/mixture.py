@@ -15,8 +15,7 @@ from sapwood.core.errors import SapwoodError
 from sapwood.core.learner import at_least, maybe, parameter, positional, whole
 from sapwood.core.progress import counted, step
 from sapwood.core.training_loops import iterate_em
-from sapwood.lm.data.ngrams import NgramCounts, first_of_runs
-from sapwood.lm.data.text import NOTHING, UNKNOWN
+from sapwood.lm.data.ngrams import NOTHING, UNKNOWN, NgramCounts, first_of_runs
 from sapwood.lm.learn.kneser_ney import KneserNey
 from sapwood.lm.learn.latent import (
     BLOCKS_WORDS,

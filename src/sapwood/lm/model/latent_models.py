@@ -32,7 +32,7 @@ import numpy.typing as npt
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import ModelFormatError, SapwoodError, count
 from sapwood.core.model_files import FileContents, class_of, read_flag, read_record
-from sapwood.lm.data.text import NOTHING, Rows
+from sapwood.lm.data.ngrams import NOTHING, Rows
 from sapwood.lm.model.language_model import (
     HALF_TOLERANCE,
     LanguageModel,
