@@ -15,7 +15,7 @@ from tests.lm.learn.texts import ARPA, some_text
 
 import sapwood as sw
 from sapwood.cli.main import app
-from sapwood.lm.learn.methods import LM_METHODS
+from sapwood.lm.learn import LM_METHODS
 
 METHODS = tuple(LM_METHODS)
 SCORES = {"perplexity", "tokens", "unknown", "log2_prob"}

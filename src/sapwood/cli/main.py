@@ -303,7 +303,8 @@ def refuse_usage(error: Any) -> None:
 
 def _range_message(error: Any) -> str | None:
     """What was found and what was expected, for a number out of its range; None for others."""
-    param, cause = getattr(error, "param", None), getattr(error, "__cause__", None)
+    param: Any = getattr(error, "param", None)
+    cause: Any = getattr(error, "__cause__", None)
     bounds = getattr(param, "min", None), getattr(param, "max", None)
     if not hasattr(cause, "errors") or bounds == (None, None):
         return None

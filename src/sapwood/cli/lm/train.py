@@ -18,7 +18,7 @@ from sapwood.core.model_card import describe_model, with_provenance
 from sapwood.core.outputs import hold_output
 from sapwood.corpora.files import TEXT_SUFFIXES
 from sapwood.execute.engine import Meter
-from sapwood.lm.learn.methods import LM_METHODS
+from sapwood.lm.learn import LM_METHODS
 from sapwood.report import to_json
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
     given = {"--order": order, "--states": states, "--blocks": blocks, "--device": device}
     opt.refuse_what_does_not_apply(LM_METHODS, LM_OPTIONS, method, given)
     if device not in {None, "cpu"}:
-        from sapwood.linalg.latent_bigrams import import_torch
+        from sapwood.lm.learn.bigram_em import import_torch
 
         import_torch(device)  # what is missing is told before anything is counted
     meter = Meter()
