@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     from sapwood.lm.learn.kneser_ney import KneserNey as KneserNey
     from sapwood.lm.learn.kneser_ney import LatentKneserNey as LatentKneserNey
     from sapwood.lm.learn.latent import EMBigram as EMBigram
-    from sapwood.lm.learn.mixture import LanguageMixture as LanguageMixture
-    from sapwood.lm.learn.mixture import LatentTrigram as LatentTrigram
+    from sapwood.lm.learn.latent import LanguageMixture as LanguageMixture
+    from sapwood.lm.learn.latent import LatentTrigram as LatentTrigram
     from sapwood.lm.learn.pivot import PivotBigram as PivotBigram
     from sapwood.treebank_audit import audit as audit
 
@@ -129,8 +129,7 @@ _NAMES = {
     "lm.data.counting": "count_text",
     "lm.learn.eigenwords": "WordEmbedding",
     "lm.learn.kneser_ney": "KneserNey LatentKneserNey",
-    "lm.learn.latent": "EMBigram",
-    "lm.learn.mixture": "LanguageMixture LatentTrigram",
+    "lm.learn.latent": "EMBigram LanguageMixture LatentTrigram",
     "lm.learn.pivot": "PivotBigram",
     "treebank_audit": "audit audit_arcs",
 }

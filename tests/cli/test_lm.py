@@ -14,7 +14,7 @@ from tests.constituency.learn.embedding_text import text
 from tests.lm.learn.texts import ARPA, some_text
 
 import sapwood as sw
-from sapwood.lm.learn.methods import LM_METHODS
+from sapwood.lm.learn import LM_METHODS
 
 METHODS = tuple(LM_METHODS)
 SCORES = {"perplexity", "tokens", "unknown", "log2_prob"}

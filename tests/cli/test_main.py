@@ -7,13 +7,17 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import pytest
+import typer
 
 import sapwood as sw
+from sapwood.cli.main import app
 from sapwood.corpora.fetch import list_corpora
 
 COMMANDS = (
@@ -46,6 +50,33 @@ def test_help_shows_examples(cli, command: list[str]) -> None:
 def test_help_of_all_lists_the_commands(cli) -> None:
     listed = cli("--help").out
     assert all(f"\n  {command[0]} " in listed for command in COMMANDS)
+
+
+def _numbers(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every option with a range of a command and its subcommands, and the words that name it."""
+    for name, part in getattr(command, "commands", {}).items():
+        yield from _numbers(part, (*path, name))
+    for param in command.params:
+        if getattr(param, "min", None) is not None and param.opts[0].startswith("-"):
+            yield path, param
+
+
+RANGES = list(_numbers(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize(
+    ("path", "param"), RANGES, ids=[f"{' '.join(path)} {param.opts[0]}" for path, param in RANGES]
+)
+def test_a_number_out_of_range_is_refused_in_our_words(
+    misused, path: tuple[str, ...], param: Any
+) -> None:
+    wrong = param.min - 1
+    told = misused(*path, f"{param.opts[0]}={wrong}").err.splitlines()
+    start = f"error: {' / '.join(param.opts)}: found {wrong}, expected a "
+    assert told[0].startswith(start), told
+    assert "number of at least" in told[0] or "number from" in told[0]
+    assert f"{param.min:g}" in told[0].removeprefix(start)
+    assert told[1] == f"hint: `sapwood {' '.join(path)} --help` says what its options take"
 
 
 def test_options_named_like_their_values_name_themselves() -> None:

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from sapwood.core.registry import Method
 from tests import arc_toys
 from tests.contract import subjects, test_estimators
 
 import sapwood as sw
 from sapwood.cli.options import describe_methods
-from sapwood.core.learner import parameter, positional, whole
+from sapwood.core.learner import Method, parameter, positional, whole
 from sapwood.dependency.data.bank import ArcBankLike
 from sapwood.dependency.learn import ARC_METHODS, TASK, train_arc_method
 from sapwood.dependency.learn.crf import ArcCRF, ArcEstimator

@@ -169,7 +169,7 @@ def _load(name: str) -> Any:
 def _sentences(file: str, model: Any, text: Text, *, join: bool) -> Iterator[_Sentence]:
     """The sentence of each line, refused where a mark of its start or end is among the words."""
     from sapwood.corpora.files import source_name
-    from sapwood.lm.data.text import RESERVED, RESERVED_HINT
+    from sapwood.lm.data.ngrams import RESERVED, RESERVED_HINT
 
     name = source_name(file)
     for number, sentence in enumerate(_lines(file, name, model, text, join=join), 1):
