@@ -40,13 +40,14 @@ def fails(cli: Run) -> Run:
 
 @pytest.fixture
 def misused(cli: Run) -> Run:
-    """Run a command that must end as a usage error."""
+    """Run a command that must end as a usage error: one line and a hint."""
 
     def run(*args: object, stdin: str = "") -> Result:
         result = cli(*args, stdin=stdin)
         assert result.status == 2, result
-        assert result.err.startswith(("Usage: sapwood", "Error: "))
-        assert "Error: " in result.err
+        first, last = result.err.splitlines()
+        assert first.startswith("error: ")
+        assert last.startswith("hint: `sapwood")
         assert result.out == ""
         return result
 

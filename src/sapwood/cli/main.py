@@ -35,7 +35,7 @@ from sapwood.cli.console import (
     echo,
     notice,
 )
-from sapwood.cli.constituency import compare, demo, evaluate, inspect, parse, train, use
+from sapwood.cli.constituency import compare, demo, evaluate, inspect, parse, phrases, train, use
 from sapwood.cli.corpora import data, treebanks
 from sapwood.cli.identify import identify, unmix
 from sapwood.cli.lm import embed
@@ -53,7 +53,7 @@ Data goes to stdout, everything else to stderr; - is stdin.
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 """
 
-INTERRUPTED = 130
+MISUSED, INTERRUPTED = 2, 130
 MEMORY_HINT = "give less data, fewer --states or fewer --jobs; for parse, a lower --memory-limit"
 
 
@@ -70,9 +70,12 @@ class Boundary(TyperGroup):
         except OSError as error:
             fail(error)
             raise typer.Exit(FAILED) from None
+        except Exception as error:
+            refuse_usage(error)
+            raise
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; usage errors are left to Typer."""
+        """Run a command; what goes wrong becomes one line, a hint and an exit status."""
         note_options(self)
         try:
             with display.listening():
@@ -88,9 +91,9 @@ class Boundary(TyperGroup):
             if was_interrupted():  # libraries turn the interrupt into errors of their own
                 echo("interrupted")
                 raise typer.Exit(INTERRUPTED) from None
-            # Usage errors have no base class that every supported version of Typer exports.
-            is_usage = isinstance(error, (typer.Exit, typer.Abort)) or hasattr(error, "exit_code")
-            if ctx.params.get("debug") or is_usage:
+            refuse_usage(error)
+            is_end = isinstance(error, (typer.Exit, typer.Abort)) or hasattr(error, "exit_code")
+            if ctx.params.get("debug") or is_end:
                 raise
             fail(error)
             raise typer.Exit(FAILED) from None
@@ -142,6 +145,8 @@ for _name, _run, _epilog, _summary in (
     ("train", train.train_on_trees, train.TRAIN_EPILOG, "Learn a grammar from a treebank."),
     ("parse", parse.parse_sentences, parse.PARSE_EPILOG,
      "Parse sentences: one a line in, one tree a line out."),
+    ("phrases", phrases.print_phrases, phrases.PHRASES_EPILOG,
+     "Print the phrases of a text with probability and place."),
     ("evaluate", evaluate.evaluate_predicted, evaluate.EVALUATE_EPILOG,
      "Score predicted trees as EVALB does."),
     ("compare", compare.compare_methods, compare.COMPARE_EPILOG,
@@ -275,6 +280,45 @@ def error_lines(error: Exception) -> list[str]:
         hint = "this is a fault of Sapwood; `sapwood --debug COMMAND ...` shows where it happened"
     lines = [f"error: {message}", f"hint: {hint}"] if hint else [f"error: {message}"]
     return [name_options(" ".join(line.split())) for line in lines]
+
+
+def refuse_usage(error: Any) -> None:
+    """Write a usage error as all others are written, and exit; nothing for other errors.
+
+    Usage errors have no base class that every supported version of Typer exports. Without any
+    arguments, some commands print their help as an "error", which stays as it is.
+    """
+    is_usage = getattr(error, "exit_code", None) == MISUSED and hasattr(error, "format_message")
+    if not is_usage or type(error).__name__ == "NoArgsIsHelpError":
+        return
+    message = _range_message(error) or error.format_message().replace("Value error, ", "")
+    message = message.removeprefix("Invalid value for ").removeprefix("Invalid value: ")
+    message = re.sub(r"'(--?[\w-]+)'", r"\1", message).rstrip(".")
+    command = "sapwood" if error.ctx is None else error.ctx.command_path
+    hint = f"`{command} --help` says what its options take"
+    if message[1:2].islower():  # a sentence of Typer's, and not the name of an argument
+        message = message[0].lower() + message[1:]
+    for line in (f"error: {message}", f"hint: {hint}"):
+        echo(" ".join(line.split()))
+    raise typer.Exit(MISUSED) from None
+
+
+def _range_message(error: Any) -> str | None:
+    """What was found and what was expected, for a number out of its range; None for others."""
+    param: Any = getattr(error, "param", None)
+    cause: Any = getattr(error, "__cause__", None)
+    bounds = getattr(param, "min", None), getattr(param, "max", None)
+    if not hasattr(cause, "errors") or bounds == (None, None):
+        return None
+    least, most = bounds
+    expected = "a whole number" if all(isinstance(x, int | None) for x in bounds) else "a number"
+    if least is None:
+        expected += f" of at most {most:g}"
+    else:
+        expected += f" of at least {least:g}" if most is None else f" from {least:g} to {most:g}"
+    return (
+        f"{error.param.get_error_hint()}: found {cause.errors()[0]['input']}, expected {expected}"
+    )
 
 
 # Parameters whose names would not be understood on the command line, as options; those of all

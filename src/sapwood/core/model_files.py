@@ -135,6 +135,7 @@ def _is_table(value: Any, is_item: Callable[[Any], bool]) -> bool:
 _RECORD: dict[str, Callable[[Any], bool]] = {
     "method": lambda value: isinstance(value, str),
     "iterations": lambda value: isinstance(value, int),
+    "tokenisation": lambda value: value in ("penn", "ud"),
     "dev_f1": lambda value: value is None or _is_number(value),
     "pivots": lambda value: _is_table(value, lambda item: isinstance(item, str)),
     "spectrum": lambda value: _is_table(value, _is_number),

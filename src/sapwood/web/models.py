@@ -31,8 +31,6 @@ TREES, ARCS, TEXT, OTHER = "trees", "arcs", "text", "other"
 _NOUNS = {TREES: "trees", ARCS: "dependencies", TEXT: "text", OTHER: "another kind"}
 N_KEPT = 8  # uploaded treebanks that are kept, and as many trained models
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
-# A dependency parser keeps no list of words, so its marks are those of Universal Dependencies.
-_UNIVERSAL = ("the", "of", '"', "[", "]", "{", "}", "–", "—", "…")  # noqa: RUF001
 
 
 def model_kind(model: object) -> str:
@@ -139,8 +137,12 @@ class LoadedModel:
     def tokenise(self) -> Callable[[str], list[str]]:
         """The function that splits a sentence into words, spelt as the model knows them."""
         if self.kind == TREES:
-            return self.parser()._tokenizer
-        return text_tokenizer(self.model) if self.kind == TEXT else arc_tokenizer()
+            return self.parser().tokenizer
+        if self.kind == TEXT:
+            return text_tokenizer(self.model)
+        from sapwood.corpora.conventions import UD, convention_of, make_tokenizer
+
+        return make_tokenizer(convention_of(self.model, UD))
 
     # -- for grammars -----------------------------------------------------------------------------
 
@@ -236,14 +238,6 @@ def text_tokenizer(model: LanguageModel) -> Callable[[str], list[str]]:
         return words
 
     return tokenise
-
-
-def arc_tokenizer() -> Callable[[str], list[str]]:
-    """A function that splits text into words and marks as Universal Dependencies write them."""
-    from sapwood.corpora.tokenize import PennTokenizer
-
-    penn = PennTokenizer(_UNIVERSAL)
-    return lambda text: [_BRACKETS.get(word, word) for word in penn(text)]
 
 
 @dataclass

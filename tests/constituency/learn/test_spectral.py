@@ -16,8 +16,10 @@ from tests.shards import rows_of, shards_of
 import sapwood as sw
 from sapwood.constituency.data import treebank
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.learn import features
 from sapwood.constituency.learn.features import (
+    ENOUGH,
+    FEW,
+    LEAST_VALUE,
     FeatureRows,
     FeatureSettings,
     FeatureSpace,
@@ -26,6 +28,7 @@ from sapwood.constituency.learn.features import (
     SingularVectors,
     covariance_product,
     project_nodes,
+    states_by_label,
 )
 from sapwood.constituency.learn.pcfg import TrainingData
 from sapwood.constituency.learn.spectral import (
@@ -139,6 +142,22 @@ def test_options_reach_the_features(dev: Treebank) -> None:
     assert learners[2].n_outside < learners[0].n_outside
 
 
+@pytest.mark.parametrize("scaled", [True, False])
+def test_singular_values_of_unscaled_features_count_over_the_largest(
+    train: Treebank, *, scaled: bool
+) -> None:
+    """Scaled ones have a common unit; those of unscaled features depend on the label's features."""
+    data = sw.PCFG().prepare(train, Threads())
+    found, count = project_nodes(data, 8, FeatureSettings(scaled=scaled)), data.counts.symbols
+    as_they_are = found.singular_values
+    over_largest = as_they_are / np.maximum(as_they_are[:, :1], 1e-300)
+    right, wrong = (
+        states_by_label(values, count, 8).tolist()
+        for values in ((as_they_are, over_largest) if scaled else (over_largest, as_they_are))
+    )
+    assert found.m.tolist() == right != wrong
+
+
 def test_what_was_prepared_is_shared(dev: Treebank) -> None:
     """Candidates of an ensemble ask for the same features and vectors: they are made once."""
     data = sw.PCFG().prepare(dev[:100], Threads())
@@ -187,20 +206,20 @@ def test_projected_rows_in_the_wrong_order_are_noticed(
 def test_labels_with_little_data_get_fewer_states(train: Treebank, learner: SpectralLPCFG) -> None:
     model = learner.model_
     count = np.bincount(train.label, minlength=model.n_symbols)
-    assert (model.n_states[count <= features.FEW] == 1).all()
+    assert (model.n_states[count <= FEW] == 1).all()
     assert (model.n_states[count >= 2000] == 8).any()
-    between = (count > features.FEW) & (count < features.ENOUGH)
+    between = (count > FEW) & (count < ENOUGH)
     assert between.any()
     assert (model.n_states[between] < 8).all()
     kept = [learner.info_.singular_values[a, m - 1] for a, m in enumerate(model.n_states) if m > 1]
-    assert min(kept) > features.LEAST_VALUE
+    assert min(kept) > LEAST_VALUE
 
 
 def test_states_by_count_and_value() -> None:
     count = np.array([0.0, 10.0, 55.0, 75.0, 100.0, 1e6, 1e6])
     values = np.ones((7, 5))
     values[6, 2:] = 0.005
-    assert features.states_by_label(values, count, 5).tolist() == [1, 1, 3, 3, 5, 5, 2]
+    assert states_by_label(values, count, 5).tolist() == [1, 1, 3, 3, 5, 5, 2]
 
 
 @pytest.mark.parametrize("n_trees", [1, 3, 40])

@@ -36,6 +36,12 @@ def sentences(dev: sw.Treebank) -> list[list[str]]:
     return [*words, *([*rng.choice(words[0], 1)] for _ in range(3)), *words[:30]]
 
 
+@pytest.fixture(scope="module")
+def expected(parser: sw.Parser, sentences: list[list[str]]) -> list[Parse]:
+    """The parses of the sentences one by one."""
+    return [parser.parse_compiled(words) for words in sentences]
+
+
 @pytest.fixture(params=KINDS)
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setattr(processes, "ALONE", -1.0)  # all windows but the first one are sent off
@@ -57,9 +63,12 @@ def assert_same(found: list[Parse], expected: list[Parse]) -> None:
 
 @pytest.mark.parametrize("is_list", [True, False])
 def test_engines_and_windows_change_nothing(
-    parser: sw.Parser, sentences: list[list[str]], engine: Engine, is_list: bool
+    parser: sw.Parser,
+    sentences: list[list[str]],
+    expected: list[Parse],
+    engine: Engine,
+    is_list: bool,
 ) -> None:
-    expected = [parser.parse_compiled(words) for words in sentences]
     before = parser.stats.sentences
     found = list(parser.parse_many(sentences if is_list else iter(sentences), jobs=engine))
     assert parser.stats.sentences - before == len(sentences)
@@ -68,9 +77,12 @@ def test_engines_and_windows_change_nothing(
 
 @pytest.mark.parametrize("most", [1, 30, 100_000])
 def test_the_size_of_a_batch_changes_nothing(
-    parser: sw.Parser, sentences: list[list[str]], most: int, monkeypatch: pytest.MonkeyPatch
+    parser: sw.Parser,
+    sentences: list[list[str]],
+    expected: list[Parse],
+    most: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    expected = [parser.parse_compiled(words) for words in sentences]
     monkeypatch.setattr(posteriors, "BATCH_WORDS", most)
     assert_same(list(parser.parse_together(sentences)), expected)
 

@@ -18,7 +18,7 @@ from sapwood.core.model_card import PURPOSES, with_provenance
 from sapwood.core.progress import step
 from sapwood.corpora.files import TEXT_SUFFIXES
 from sapwood.execute.engine import Meter
-from sapwood.lm.learn.methods import EMBEDDING_METHODS
+from sapwood.lm.learn import EMBEDDING_METHODS
 
 EMBED_EPILOG = """\b
 Examples:

@@ -27,7 +27,7 @@ from sapwood.corpora.eigenwords import smooth_contexts
 from sapwood.corpora.sentences import split_words
 from sapwood.corpora.vocabulary import Vocabulary
 from sapwood.execute import Engine, tree_sum
-from sapwood.lm.data.text import TextShard, cut_text
+from sapwood.lm.data.counting import TextShard, cut_text
 
 SHARD_LINES = 5_000  # shards depend on the text alone, so that jobs never change a vector
 Text = str | Path | Iterable[Any]

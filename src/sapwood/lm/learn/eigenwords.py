@@ -36,6 +36,7 @@ from sapwood.corpora.eigenwords import ContextMap, Eigenwords
 from sapwood.corpora.vocabulary import STYLES, choose_vocabulary
 from sapwood.execute import Engine, tree_sum
 from sapwood.linalg.svd import block_svd, cca
+from sapwood.lm.learn import EMBEDDING_METHODS
 from sapwood.lm.learn.contexts import (
     ContextCounts,
     NumberedText,
@@ -45,7 +46,6 @@ from sapwood.lm.learn.contexts import (
     _total,
     count_vocabulary,
 )
-from sapwood.lm.learn.methods import EMBEDDING_METHODS
 
 RATES = (1.0, 0.5, 0.1)  # of LR-MVL's smooths: the nearest word alone, a few, and many words
 # Measured constants: `benchmarks/memory_estimates.py` prints estimates and measured peaks. A text

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from sapwood.core.errors import SapwoodError
-from sapwood.linalg.latent_bigrams import DevicePairs, import_torch, maximise_states
+from sapwood.lm.learn.bigram_em import DevicePairs, import_torch, maximise_states
 
 
 class FakeTensor(np.ndarray):
