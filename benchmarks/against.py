@@ -4,7 +4,7 @@ Processes of the two checkouts take turns, so that other work on the machine slo
 ratio is of seconds measured one after the other. Both read the same model files and texts. A ratio
 above 1 says that this checkout is slower.
 
-python benchmarks/against.py --other OLD/src --parts parsing --models em.sapwood mix.sapwood
+python benchmarks/against.py --other OLD/src --parts parsing --models em.sapwood arcs.sapwood
 python benchmarks/against.py --other OLD/src --parts training --repeats 3
 python benchmarks/against.py --other OLD/src --parts start --repeats 15
 """
@@ -48,6 +48,8 @@ TRAINING = {
     "depend train latent": "depend train {arcs} -o {out} --method latent --states 4",
     "depend train rerank": "depend train {arcs} -o {out} --method rerank --states 4",
     "depend train best": "depend train {arcs} -o {out} --budget 90s",
+    "depend train spectral": "depend train {arcs} -o {out} --method spectral --seen both",
+    "depend train em": "depend train {arcs} -o {out} --method em --states 4 --children",
     "hankel learn": "hankel learn {trees} -o {out} --supervised --states 8",
     "hankel learn direct": "hankel learn {pairs} -o {out} --states 2 --solver direct",
     "hankel learn admm": "hankel learn {pairs} -o {out} --states 2",
@@ -104,14 +106,17 @@ def serve_passes(model: str, sentences_file: str, decoder: str) -> None:
     if Path(sw.__file__).parents[1] != Path(os.environ["PYTHONPATH"]):
         sys.exit(f"error: {sw.__file__} is not of {os.environ['PYTHONPATH']}")
     sentences = json.loads(Path(sentences_file).read_text(encoding="utf-8"))
-    parser = sw.Parser(sw.load(model), decoder=decoder)
+    loaded = sw.load(model)
+    is_of_arcs = isinstance(loaded, sw.ArcModel)
+    parser: Any = sw.ArcParser(loaded) if is_of_arcs else sw.Parser(loaded, decoder=decoder)
     passes: dict[str, Callable[[], Any]] = {
         "one by one": lambda: map(parser.parse, sentences),
         "stream": lambda: parser.parse_many(sentences),
     }
     for line in sys.stdin:
         began = process_time()
-        trees = [str(parse.tree) for parse in passes[line.strip()]()]
+        parses = passes[line.strip()]()
+        trees = [str(parse.arcs if is_of_arcs else parse.tree) for parse in parses]
         seconds = process_time() - began
         hashes = [sha256(tree.encode()).hexdigest()[:16] for tree in trees]
         print(json.dumps([seconds, hashes]), flush=True)

@@ -4,9 +4,10 @@
     python benchmarks/memory_table.py --sizes 3MB --only hankel --seconds 60
 
 Each command runs in a process of its own whose address space is limited (`ulimit -v`). A command
-that is still running after the time limit is stopped, and the row shows the peak until then. A
-result, a refusal in one line and a run in bounded memory are fine; a traceback, a death by a signal
-and a MemoryError are faults. The inputs repeat the corpora, with other words in each copy of the
+that has taken more processor time than the limit is stopped, and the row shows the peak until then;
+time and memory are those of the command and of all processes that it starts. A result, a refusal in
+one line and a run in bounded memory are fine; a traceback, a death by a signal and a MemoryError
+are faults. The inputs repeat the corpora, with other words in each copy of the
 text. The models that `depend parse`, `lm evaluate` and others take are learnt from a small input
 first.
 """
@@ -21,9 +22,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 
+PAUSE = 0.05  # seconds between two looks at a command
 SIZES = {"1kB": 1_000, "20kB": 20_000, "3MB": 3_000_000, "300MB": 300_000_000}
 COMMANDS = {
     "train pcfg": "train TREES -o OUT --method pcfg",
@@ -103,7 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--sizes", nargs="+", default=["1kB", "3MB", "300MB"], choices=list(SIZES))
     parser.add_argument("--only", nargs="+", default=[""], help="commands that start so")
-    parser.add_argument("--seconds", type=float, default=60.0, help="for one command")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of processor time for each")
     parser.add_argument("--gigabytes", type=float, default=8.0, help="of address space")
     options = parser.parse_args()
     wanted = {title: line for title, line in COMMANDS.items() if title.startswith((*options.only,))}
@@ -111,7 +114,7 @@ def main() -> None:
         folder = Path(name)
         words = {word for line in wanted.values() for word in line.split()}
         known = make_models(folder, words) | {"OUT": folder / "out", "FOLDER": folder}
-        print("| command | input | seconds | peak MB | outcome |")
+        print("| command | input | CPU seconds | peak MB | outcome |")
         print("|---|---:|---:|---:|---|")
         for size in options.sizes:
             for title, line in wanted.items():
@@ -205,8 +208,8 @@ def write_arpa(path: Path, size: int) -> None:
 
 
 def run(arguments: list[str], limit: float, gigabytes: float) -> tuple[float, float, str]:
-    """Seconds, peak in MB, and how a command ended."""
-    started, peak = monotonic(), 0.0
+    """Processor seconds, peak in MB, and how a command ended."""
+    seconds, peak = 0.0, 0.0
     with tempfile.TemporaryFile("w+") as errors:
         within = ["/bin/sh", "-c", 'ulimit -v "$0"; exec "$@"', str(int(gigabytes * 1024 * 1024))]
         child = subprocess.Popen(
@@ -215,14 +218,17 @@ def run(arguments: list[str], limit: float, gigabytes: float) -> tuple[float, fl
             stderr=errors,
             start_new_session=True,
         )
-        while child.poll() is None and monotonic() - started < limit:
-            peak = max(peak, memory_of(child.pid))
-            sleep(0.05)
-        seconds = monotonic() - started
-        if child.poll() is None:
+        while is_running(child.pid) and seconds < limit:
+            now, memory = usage_of_session(child.pid)
+            seconds, peak = max(seconds, now), max(peak, memory, peak_of(child.pid))
+            sleep(PAUSE)
+        if is_running(child.pid):
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-            return seconds, peak, "still running"
+            return seconds, peak, "cut off"
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        seconds = used.ru_utime + used.ru_stime
         errors.seek(0)
         told = errors.read()
     if child.returncode == 0:
@@ -234,14 +240,29 @@ def run(arguments: list[str], limit: float, gigabytes: float) -> tuple[float, fl
     return seconds, peak, f"refused: {lines[-1].removeprefix('error: ')[:160]}"
 
 
-def memory_of(pid: int) -> float:
+def is_running(pid: int) -> bool:
+    """Whether a child has not ended yet; its status stays where it is."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
+
+def usage_of_session(pid: int) -> tuple[float, float]:
+    """Processor seconds and memory in MB of all processes of a session, of ended ones too."""
+    ticks, pages = 0, 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+            if int(fields[3]) == pid:
+                ticks += sum(map(int, fields[11:15]))  # its own, and of children that ended
+                pages += int(fields[21])
+    return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def peak_of(pid: int) -> float:
     """Peak of a process in MB."""
-    try:
+    with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 1024
-    except OSError:
-        pass
     return 0.0
 
 

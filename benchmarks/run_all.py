@@ -35,6 +35,7 @@ PLAN = (
     ("streaming.py", ("-n", "20000"), ()),
     ("parsing.py", ("spectral.sapwood",), ("spectral.sapwood", "best.sapwood")),
     ("constraints.py", ("spectral.sapwood", "--limit", "60"), ("em.sapwood",)),
+    ("running_text.py", ("--documents", "100", "--sentences", "2000", "--characters", "2000"), ()),
     ("surprisal.py", ("--states", "8", "--words", "500"), ()),
     (
         "audit.py",

@@ -30,7 +30,7 @@ STARTS = {("__main__", "cli"), ("cli", "web")}  # who starts whom
 DOORS = {
     # Methods of models that need charts: log_prob of a tree, posteriors of a network's spans.
     ("constituency.grammar.member", "constituency.parse.prepared"),
-    ("constituency.grammar.discriminative", "constituency.parse.spans"),
+    ("constituency.grammar.discriminative", "constituency.parse.posteriors"),
     # Learners make their engine when they are fitted.
     ("core.learner", "execute"),
 }

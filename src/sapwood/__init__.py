@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from sapwood.constituency.learn.settings_search import choose_settings as choose_settings
     from sapwood.constituency.learn.spectral import SpectralLPCFG as SpectralLPCFG
     from sapwood.constituency.parse.parser import Parser as Parser
+    from sapwood.constituency.report.phrases import parse_columns as parse_columns
+    from sapwood.constituency.report.phrases import parse_table as parse_table
     from sapwood.core.errors import CorpusError as CorpusError
     from sapwood.core.errors import ModelFormatError as ModelFormatError
     from sapwood.core.errors import NotIdentifiableError as NotIdentifiableError
@@ -101,6 +103,7 @@ _NAMES = {
     "constituency.learn.pivot": "PivotLPCFG",
     "constituency.learn.spectral": "SpectralLPCFG",
     "constituency.parse.parser": "Parser",
+    "constituency.report.phrases": "parse_columns parse_table",
     "core.errors": "CorpusError ModelFormatError NotIdentifiableError SapwoodError",
     "core.model_files": "load",
     "corpora.eigenwords": "Eigenwords",
@@ -128,7 +131,7 @@ _NAMES = {
     "lm.learn.kneser_ney": "KneserNey LatentKneserNey",
     "lm.learn.latent": "EMBigram LanguageMixture LatentTrigram",
     "lm.learn.pivot": "PivotBigram",
-    "treebank_audit": "audit",
+    "treebank_audit": "audit audit_arcs",
 }
 _HOMES = {name: f"sapwood.{home}" for home, names in _NAMES.items() for name in names.split()}
 _HOMES |= {"errors": "", "evaluate": "", "identify": ""}

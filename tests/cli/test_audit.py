@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Result, Run
 
 import sapwood as sw
-from sapwood.cli.audit import finding_lines
+from sapwood.cli.audit_outputs import finding_lines
 from sapwood.constituency.audit import posteriors
 from sapwood.constituency.audit.run import AuditSettings
 from sapwood.core.outputs import hold_output

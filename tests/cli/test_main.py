@@ -21,8 +21,8 @@ from sapwood.cli.main import app
 from sapwood.corpora.fetch import list_corpora
 
 COMMANDS = (
-    ["demo"], ["train"], ["parse"], ["evaluate"], ["compare"], ["score"], ["inspect"], ["sample"],
-    ["surprisal"], ["identify"], ["stats"], ["split"], ["words"], ["doctor"], ["data"],
+    ["demo"], ["train"], ["parse"], ["phrases"], ["evaluate"], ["compare"], ["score"], ["inspect"],
+    ["sample"], ["surprisal"], ["identify"], ["stats"], ["split"], ["words"], ["doctor"], ["data"],
     ["data", "list"], ["data", "fetch"], ["depend"], ["depend", "evaluate"],
     ["depend", "convert"], ["depend", "draw"], ["depend", "rerank"], ["depend", "score"],
 )  # fmt: skip
@@ -157,28 +157,24 @@ def test_interrupt_is_one_line_and_130(
 # -- start-up -------------------------------------------------------------------------------------
 
 
-def modules_after(environment: dict[str, str], *args: str) -> set[str]:
+def modules_after(environment: dict[str, str], *commands: list[str]) -> set[str]:
+    """What is imported when a process has run some commands, one after the other."""
     code = (
         "import sys\nfrom sapwood.cli.main import app\n"
-        f"try: app({list(args)!r})\nexcept SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
+        f"for args in {commands!r}:\n"
+        "    try: app(args)\n    except SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return set(done.stderr.split())
 
 
-@pytest.mark.parametrize(
-    "args",
-    [["--help"], ["train", "--help"], ["compare", "--help"], ["--version"], ["data", "list"]],
-)
-def test_nothing_heavy_is_imported_for_help(environment: dict[str, str], args: list[str]) -> None:
-    assert modules_after(environment, *args).isdisjoint(
+def test_nothing_heavy_is_imported_for_help(environment: dict[str, str]) -> None:
+    helps = (["--help"], ["train", "--help"], ["compare", "--help"])
+    assert modules_after(environment, *helps, ["--version"], ["data", "list"]).isdisjoint(
         {"numpy", "numba", "scipy", "rich", "safetensors", "matplotlib"}
     )
-
-
-def test_the_check_of_imports_can_fail(environment: dict[str, str]) -> None:
-    assert "numpy" in modules_after(environment, "inspect", "bundled")
+    assert "numpy" in modules_after(environment, ["inspect", "bundled"])  # the check can fail
 
 
 def test_help_starts_fast(environment: dict[str, str]) -> None:
@@ -190,9 +186,9 @@ def test_help_starts_fast(environment: dict[str, str]) -> None:
         )  # fmt: skip
         return perf_counter() - started
 
-    # The best of some: other tests may be using all cores meanwhile.
+    # One of some: other tests may be using all cores meanwhile.
     budget = HELP_SECONDS * (3 if os.environ.get("PYTEST_XDIST_WORKER") else 1)
-    assert min(seconds() for _ in range(5)) < budget
+    assert any(seconds() < budget for _ in range(5))
 
 
 @pytest.mark.parametrize(("columns", "widest"), [(70, 70), (100, 100), (400, 110)])

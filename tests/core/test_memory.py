@@ -15,6 +15,7 @@ from sapwood.constituency.learn.registry import METHODS
 from sapwood.core.errors import SapwoodError, available_memory, require_memory
 from sapwood.dependency.data.bank import Arcs
 from sapwood.dependency.learn import ARC_METHODS
+from sapwood.dependency.learn.moments import latent_bytes
 from sapwood.execute import Threads
 from sapwood.identify.learn.unmix import UnmixDEPIES, UnmixPCFGIE
 from sapwood.lm.data.counting import count_sentence_ngrams
@@ -86,6 +87,16 @@ def test_more_states_need_more_memory(method: str, bank: Treebank) -> None:
     assert many > few
 
 
+def test_kernels_of_pivots_with_em_are_counted_once(bank: Treebank) -> None:
+    """EM after pivots needs the features and what EM needs, in one process."""
+    data = PCFG().prepare(bank, Threads(1))
+    both, spectral, em = (
+        METHODS[name].make(n_states=8).memory_needed(data)
+        for name in ("pivot-em", "spectral", "em")
+    )
+    assert max(spectral, em) < both < spectral + em
+
+
 def test_a_mix_leaves_out_what_does_not_fit(bank: Treebank, limit_memory: Limit) -> None:
     plan = [Candidate("em", 2), Candidate("spectral", 4)]
     data = PCFG().prepare(bank[:60], Threads(1))
@@ -103,6 +114,16 @@ def test_learners_of_arcs_refuse(method: str, limit_memory: Limit) -> None:
     with pytest.raises(SapwoodError, match="training on 8 sentences.*" + REFUSED) as caught:
         ARC_METHODS[method].make().fit(ARCS)
     assert "fewer sentences" in str(caught.value.hint)
+
+
+def test_states_of_symbols_of_arcs_are_counted() -> None:
+    """Tables of symbols and states grow with both."""
+    of_symbols = [
+        latent_bytes(1000, 2000, n_states, 1) - latent_bytes(1000, 1000, n_states, 1)
+        for n_states in (8, 16)
+    ]
+    assert of_symbols[0] >= 8 * 1000 * 8
+    assert of_symbols[1] == pytest.approx(2 * of_symbols[0])
 
 
 @pytest.mark.parametrize("method", LM_METHODS)

@@ -6,9 +6,11 @@ import scipy.sparse as sp
 from tests.reference.networks import hidden_of_span, read_words
 
 from sapwood.core.arrays import starts_of
-from sapwood.networks.encoder import (
+from sapwood.networks.network import (
     Dropout,
+    EncoderSizes,
     Lookup,
+    Parameters,
     bilstm,
     encode,
     encode_backward,
@@ -16,7 +18,6 @@ from sapwood.networks.encoder import (
     lstm,
     pack_sentences,
 )
-from sapwood.networks.network import EncoderSizes, Parameters
 from sapwood.networks.scores import (
     ArcSizes,
     SpanSizes,
@@ -179,10 +180,13 @@ def test_gradients_of_spans_equal_differences(name):
     np.testing.assert_allclose(found.ravel(), expected, atol=1e-6)
 
 
-def test_a_span_is_what_changes_between_its_ends():
+@pytest.mark.parametrize("has_gains", [True, False], ids=["normalised", "version 0.2.0"])
+def test_a_span_is_what_changes_between_its_ends(has_gains):
     problem = SpanProblem()
-    posts = fenceposts(problem.P, problem.states, problem.packing, problem.starts)
-    rows, P = problem.packing.row[problem.starts[1] :][:5], problem.P
+    rows, P = problem.packing.row[problem.starts[1] :][:5], dict(problem.P.items())
+    if not has_gains:
+        del P["span.gain"], P["span.offset"]
+    posts = fenceposts(P, problem.states, problem.packing, problem.starts)
     half = N_STATES // 2
     ends = [
         np.concatenate([problem.states[rows[k], :half], problem.states[rows[k + 1], half:]])
@@ -190,7 +194,12 @@ def test_a_span_is_what_changes_between_its_ends():
     ]
     spans = [(i, j) for i in range(3) for j in range(i + 1, 4)]
     changes = [(ends[j] - ends[i]) @ P["span.W"] + P["span.b"] for i, j in spans]
-    hidden = [hidden_of_span(change, P["span.gain"], P["span.offset"]) for change in changes]
+    hidden = [
+        hidden_of_span(change, P["span.gain"], P["span.offset"])
+        if has_gains
+        else np.maximum(change, 0)
+        for change in changes
+    ]
     expected = np.array(hidden) @ P["label.W"] + P["label.b"]
     scores = span_scores(P, posts)
     np.testing.assert_allclose(scores[10:16], expected, atol=1e-12)  # behind those of 4 words

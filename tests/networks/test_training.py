@@ -10,8 +10,7 @@ import pytest
 
 from sapwood.constituency.learn.encoder import seconds_a_pass
 from sapwood.networks import training as network_training
-from sapwood.networks.encoder import UNKNOWN_ROW
-from sapwood.networks.network import EncoderSizes, Parameters
+from sapwood.networks.network import UNKNOWN_ROW, EncoderSizes, Parameters
 from sapwood.networks.training import (
     NetworkPlan,
     NetworkTrainer,

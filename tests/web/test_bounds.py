@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import json
 import threading
@@ -353,6 +354,37 @@ def test_work_is_given_up_when_the_server_stops() -> None:
         assert ended.wait(5)
 
     asyncio.run(main())
+
+
+def test_work_that_was_given_up_does_not_complain_later() -> None:
+    complaints: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context))
+        own, ended = Pool(Limits(seconds=0.05)), threading.Event()
+
+        def work(check: Any) -> None:
+            try:
+                while True:
+                    check()
+                    time.sleep(0.01)
+            finally:
+                ended.set()
+
+        with pytest.raises(Refusal) as refusal:
+            await own.run(work)
+        assert refusal.value.status == 408
+        del refusal  # its traceback holds what the pool knows of the work
+        while own.n_busy:
+            await asyncio.sleep(0.01)
+        assert ended.is_set()
+        await asyncio.sleep(0.01)  # what the thread tells the loop is heard
+        gc.collect()
+        own.stop()
+
+    asyncio.run(main())
+    assert complaints == []
 
 
 # -- treebanks ------------------------------------------------------------------------------------

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sapwood as sw
 from sapwood.core.errors import CorpusError
 from sapwood.web import models, processes
-from sapwood.web.initial_models import bundled_models, bundled_trees, models_from_files
 from sapwood.web.limits import Refusal
-from sapwood.web.models import ARCS, TEXT, TREES, LoadedModel, ModelStore
+from sapwood.web.models import (
+    ARCS,
+    TEXT,
+    TREES,
+    LoadedModel,
+    ModelStore,
+    bundled_models,
+    bundled_trees,
+    models_from_files,
+)
 from sapwood.web.processes import check_treebank
 
 
@@ -37,6 +46,16 @@ def test_bundled_models_say_what_they_are_before_they_are_made() -> None:
     }  # fmt: skip
     assert not any(loaded.is_loaded for loaded in bundled_models())
     assert not any(loaded.file for loaded in bundled_models())
+
+
+def test_bundled_models_have_the_states_that_they_are_said_to_have() -> None:
+    told = [loaded for loaded in bundled_models() if "eight states" in loaded.about.lower()]
+    assert [loaded.name for loaded in told] == [
+        "bundled-cluster",
+        "bundled-spectral",
+        "bundled-text",
+    ]
+    assert [int(np.max(loaded.model.n_states)) for loaded in told] == [8, 8, 8]
 
 
 def test_models_of_files_have_names_of_their_own() -> None:

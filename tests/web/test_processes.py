@@ -26,8 +26,8 @@ from sapwood.web.guard import Guard
 from sapwood.web.limits import MEGABYTE, Limits
 from sapwood.web.models import N_KEPT, TREES, LoadedModel, ModelStore
 from sapwood.web.processes import TrainingOrder, check_upload, train_on_page
+from sapwood.web.runs import TrainingRun, Trainings
 from sapwood.web.server import LOCK, PREFIX, ListenAddress, sweep
-from sapwood.web.training import TrainingRun, Trainings
 
 BYTES = {"Content-Type": "application/octet-stream"}
 LONG = b"(S (NP oops\n" * 300_000  # to check it takes many seconds
@@ -144,6 +144,28 @@ def test_a_stopped_server_starts_no_process(own: Client, server_state: ServerSta
     server_state.processes.stop()
     asked = {"family": "dep-i", "words": 2, "length": 2}
     assert own.post("/api/identify", json=asked).status_code == 503
+
+
+def test_a_process_that_runs_ends_when_the_server_stops(
+    server_state: ServerState, started: list[subprocess.Popen[str]]
+) -> None:
+    own, faults = server_state.processes, list[Exception]()
+
+    def ask() -> None:
+        try:
+            own.ask("identify/table", {"words": 6, "states": 5, "length": 6}, lambda: None)
+        except Exception as error:
+            faults.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    end = time.monotonic() + 10
+    while not started and time.monotonic() < end:
+        time.sleep(0.01)
+    own.stop()
+    assert [process.poll() for process in started] == [-signal.SIGKILL]
+    thread.join(10)
+    assert len(faults) == 1  # who asked is told
 
 
 # -- faults ---------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from sapwood.cli.console import Phases, echo
 from sapwood.cli.inputs import HANKEL_LEARN, STDIN, as_kind, check_files, load_any, stream_lines
 from sapwood.cli.reports import fact_lines, name_some, score_text, show
 from sapwood.core.errors import SapwoodError, count
+from sapwood.core.learner import Method
 from sapwood.core.model_card import PURPOSES, warn_few, with_provenance
-from sapwood.core.registry import Method
 from sapwood.execute.engine import Meter
 from sapwood.hankel.learn import BRACKET_METHODS, STRING_METHODS
 from sapwood.hankel.report import (

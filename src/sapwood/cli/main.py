@@ -35,7 +35,7 @@ from sapwood.cli.console import (
     echo,
     notice,
 )
-from sapwood.cli.constituency import compare, demo, evaluate, inspect, parse, train, use
+from sapwood.cli.constituency import compare, demo, evaluate, inspect, parse, phrases, train, use
 from sapwood.cli.lm import embed
 from sapwood.core.errors import SapwoodError
 from sapwood.core.outputs import remove_unfinished
@@ -143,6 +143,8 @@ for _name, _run, _epilog, _summary in (
     ("train", train.train_on_trees, train.TRAIN_EPILOG, "Learn a grammar from a treebank."),
     ("parse", parse.parse_sentences, parse.PARSE_EPILOG,
      "Parse sentences: one a line in, one tree a line out."),
+    ("phrases", phrases.print_phrases, phrases.PHRASES_EPILOG,
+     "Print the phrases of a text with probability and place."),
     ("evaluate", evaluate.evaluate_predicted, evaluate.EVALUATE_EPILOG,
      "Score predicted trees as EVALB does."),
     ("compare", compare.compare_methods, compare.COMPARE_EPILOG,

@@ -15,29 +15,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arrays import IntArray, ranges, starts_of
+from sapwood.core.arrays import IntArray
 from sapwood.core.progress import counted, step
 from sapwood.corpora.vocabulary import hash_of
-from sapwood.networks.encoder import (
+from sapwood.networks.network import (
+    N_SPECIAL,
     UNKNOWN_ROW,
     Dropout,
+    EncoderSizes,
     Encoding,
+    Network,
     Packing,
+    Parameters,
+    Real,
     SentenceRows,
     VectorRows,
     encode,
     encode_backward,
     init_encoder,
     look_up,
-    pack_sentences,
-)
-from sapwood.networks.network import (
-    N_SPECIAL,
-    EncoderSizes,
-    Network,
-    Parameters,
-    Real,
     one_blas_thread,
+    pack_sentences,
 )
 
 FAMILIAR_COUNT = 2  # words seen at least so often have vectors of their own
@@ -279,6 +277,10 @@ class NetworkTrainer:
         self.words = SentenceRows.of(
             VectorRows(self.familiar, 1 << bits), sentences, has_end=has_end
         )
+        self.is_word = np.ones(len(self.words.word), bool)  # no mark of a start or an end
+        self.is_word[self.words.starts[:-1]] = False
+        if has_end:
+            self.is_word[self.words.starts[1:] - 1] = False
         # the root and the unknown word are never read as unknown
         counts = np.array([np.inf, np.inf, *(seen[word] for word in familiar)])
         self.unknown_probability = plan.unknown / (plan.unknown + counts)
@@ -302,7 +304,8 @@ class NetworkTrainer:
     def encode(self, sentences: IntArray, rng: np.random.Generator) -> Batch:
         """Encode some sentences, longest first, with dropout and some words read as unknown."""
         first, end = self.words.starts[sentences], self.words.starts[sentences + 1]
-        rows, packing = ranges(first, end), pack_sentences(end - first)
+        rows = np.concatenate([np.arange(*run) for run in zip(first, end, strict=True)])
+        packing = pack_sentences(end - first)
         by_step = np.empty_like(rows)
         by_step[packing.row] = rows
         word = self.words.word[by_step]
@@ -311,7 +314,7 @@ class NetworkTrainer:
         forms, form_rows = look_up(self.form_vectors, self.words.forms[by_step])
         dropout = Dropout(rng, self.plan.dropout, self.plan.word_dropout, packing)
         encoding = encode(self.P, words, forms, packing, dropout)
-        starts, G = starts_of(end - first), self.P.empty_like()
+        starts, G = np.append(0, np.cumsum(end - first)), self.P.empty_like()
         return Batch(rows, starts, packing, dropout, encoding, G, word_rows, form_rows)
 
     def encode_backward(
@@ -322,14 +325,12 @@ class NetworkTrainer:
         `gold_tags` are those of the words, sentence after sentence; `n_words` counts the whole
         batch.
         """
-        n_marks = (len(batch.rows) - len(gold_tags)) // (len(batch.starts) - 1)
-        words = ranges(batch.starts[:-1] + 1, batch.starts[1:] - (n_marks - 1))
-        is_word, encoding = batch.packing.row[words], batch.encoding
-        tags = encoding.tags[is_word]
+        words, encoding = batch.packing.row[self.is_word[batch.rows]], batch.encoding
+        tags = encoding.tags[words]
         loss_of_tags, d_scores = cross_entropy(tags, gold_tags, SIDE_LOSS / n_words)
         loss += SIDE_LOSS * loss_of_tags
         d_tags = np.zeros_like(encoding.tags)
-        d_tags[is_word] = d_scores
+        d_tags[words] = d_scores
         d_words, d_forms = encode_backward(
             self.P, batch.G, encoding, batch.packing, d_states, d_tags
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.conftest import bundled
 from tests.shards import shards_of
 
 import sapwood as sw
@@ -31,7 +32,7 @@ from sapwood.execute import Threads
 
 @pytest.fixture(scope="module")
 def train() -> Treebank:
-    return sw.bundled_treebank("train")[:1500]
+    return bundled("train")[:1500]
 
 
 @pytest.fixture(scope="module")
@@ -274,7 +275,7 @@ def test_expected_counts_of_a_rule_sum_to_its_count(
     """Also where a part of its instances stands for all, whatever the blocks and the shards."""
     monkeypatch.setattr(module, "MOST_INSTANCES", most)
     monkeypatch.setattr(module, "BLOCK_INSTANCES", 300)
-    bank = shards_of(sw.bundled_treebank("train")[:300], n_shards)
+    bank = shards_of(bundled("train")[:300], n_shards)
     nodes, views = views_of(bank, 3, "outside")
     likely = nodes.engine.map(likely_states, nodes.shards, views, PivotSettings())
     found = expected_rule_counts(nodes, views.m, likely, PivotSettings())

@@ -138,6 +138,22 @@ def test_options_reach_the_features(dev: Treebank) -> None:
     assert learners[2].n_outside < learners[0].n_outside
 
 
+@pytest.mark.parametrize("scaled", [True, False])
+def test_singular_values_of_unscaled_features_count_over_the_largest(
+    train: Treebank, *, scaled: bool
+) -> None:
+    """Scaled ones have a common unit; those of unscaled features depend on the label's features."""
+    data = sw.PCFG().prepare(train, Threads())
+    found, count = project_nodes(data, 8, FeatureSettings(scaled=scaled)), data.counts.symbols
+    as_they_are = found.singular_values
+    over_largest = as_they_are / np.maximum(as_they_are[:, :1], 1e-300)
+    right, wrong = (
+        spectral.states_by_label(values, count, 8).tolist()
+        for values in ((as_they_are, over_largest) if scaled else (over_largest, as_they_are))
+    )
+    assert found.m.tolist() == right != wrong
+
+
 def test_what_was_prepared_is_shared(dev: Treebank) -> None:
     """Candidates of an ensemble ask for the same features and vectors: they are made once."""
     data = sw.PCFG().prepare(dev[:100], Threads())

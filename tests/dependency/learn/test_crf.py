@@ -99,6 +99,23 @@ def test_threads_change_nothing(learner, tmp_path):
     assert [parse.arcs for parse in parser.parse_many(words, jobs=3)] == alone
 
 
+@pytest.mark.parametrize(("n", "block"), [(49, 1), (50, 25), (110, 25)])
+def test_tags_to_learn_from_are_those_of_taggers_that_have_not_seen_the_sentence(
+    monkeypatch: pytest.MonkeyPatch, n: int, block: int
+) -> None:
+    """Every block of 25 sentences is in one fold; fewer sentences than two blocks alternate."""
+    learnt: list[set[int]] = []
+
+    def train(self, sentences, seed, *, real=trainer.TaggerTrainer.train):
+        learnt.append(set(sentences.tolist()))
+        return real(self, sentences, seed)
+
+    monkeypatch.setattr(trainer.TaggerTrainer, "train", train)
+    sw.ArcCRF(1, passes=1, folds=2).fit(bank(n))
+    others = [{k for k in range(n) if k // block % 2 != fold} for fold in (0, 1)]
+    assert learnt == [set(range(n)), *others]
+
+
 def test_several_members_are_averaged():
     learner = sw.ArcEnsemble(members=3, passes=2, folds=2, encoder_passes=0).fit(bank())
     assert len(learner.model_.members) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -21,6 +22,7 @@ from sapwood.hankel.data import (
     structure_tree,
     tree_structure,
 )
+from sapwood.hankel.model.kernels.paired_chart import best_paired_brackets
 
 SIGNS = "().x|<>"
 
@@ -160,6 +162,23 @@ def test_a_mutant_that_forgets_other_pairs_is_noticed() -> None:
     wrong = pairs._replace(free=np.ones(5))
     with pytest.raises(AssertionError):
         check_sums(grammar(2), pairs.signs, wrong, 3)
+
+
+def test_the_best_tree_does_not_depend_on_what_was_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng, n = np.random.default_rng(3), 6
+    gain, pairs = rng.normal(size=(n, n + 1)), PairConstraints.parse("." * n, n)
+    best = getattr(best_paired_brackets, "py_func", best_paired_brackets)
+    found = []
+    for number in range(4):
+        old = partial(np.full, fill_value=number)
+        monkeypatch.setattr(np, "empty", lambda shape, dtype, old=old: old(shape, dtype=dtype))
+        split = np.zeros((n, n + 1), np.int64)
+        best(gain, pairs.ok, pairs.free, split)
+        found.append(split)
+    assert found[0].any()
+    assert all((split == found[0]).all() for split in found)
 
 
 def test_no_constraint_is_the_chart_without() -> None:

@@ -27,8 +27,7 @@ import numpy as np
 
 from sapwood.core.arrays import Int32Array
 from sapwood.core.errors import CorpusError, SapwoodError
-from sapwood.corpora.heads import HEAD_RULES, uses_penn_tags
-from sapwood.corpora.tree import ROOT, Tree, unary_chain
+from sapwood.corpora.tree import HEAD_RULES, ROOT, Tree, unary_chain, uses_penn_tags
 
 COLUMNS = ("label", "rule", "left", "right", "parent", "word", "start", "end")  # of rows
 _N_SAMPLED = 1000  # trees by which the label set is recognised
@@ -169,6 +168,13 @@ def restore(symbols: Sequence[Symbol], nodes: Iterable[tuple[int, int, int, str 
     if isinstance(top, Tree) and top.label == ROOT:
         return top
     return _expand((ROOT,), (top,) if isinstance(top, Tree) else _gather(done, *top))
+
+
+def restore_words(
+    symbols: Sequence[Symbol], words: Sequence[str], nodes: Iterable[tuple[int, int, int, int]]
+) -> Tree:
+    """Rebuild a tree over words from nodes `(symbol, left, right, start)`; leaves have left -1."""
+    return restore(symbols, ((a, b, c, words[i] if b < 0 else None) for a, b, c, i in nodes))
 
 
 def _gather(done: Sequence[Tree | tuple[int, int]], left: int, right: int) -> tuple[Tree, ...]:

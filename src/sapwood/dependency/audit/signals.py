@@ -143,9 +143,8 @@ def posteriors_of(scene: Scene, edit: Edit) -> tuple[float, float]:
     if edit.kind == "head":
         heads = judgement.heads[k]
         return heads.get(scene.annotation.heads[k], 0.0), heads.get(edit.heads[0], 0.0)
-    relations = judgement.relations[k]
-    found = relations.get(scene.annotation.relations[k], 0.0), relations.get(edit.relations[0], 0.0)
-    return found
+    relations = judgement.relations_to(k, scene.annotation.heads[k])
+    return relations.get(scene.annotation.relations[k], 0.0), relations.get(edit.relations[0], 0.0)
 
 
 def signals_of(
@@ -156,10 +155,9 @@ def signals_of(
     heads = [_log(judgement.heads[k].get(head, 0.0)) for k, head in enumerate(annotation.heads)]
     tags = [_log(judgement.tags[k].get(tag, 0.0)) for k, tag in enumerate(annotation.upos)]
     relations = [
-        _log(judgement.relations[k].get(annotation.relations[k], 0.0))
-        if annotation.heads[k] == judgement.best.heads[k]
-        else 0.0
-        for k in range(len(heads))
+        _log(found.get(annotation.relations[k], 0.0)) if found else 0.0
+        for k, head in enumerate(annotation.heads)
+        for found in [judgement.relations_to(k, head)]
     ]
     n_crossing = _crossing(annotation.heads)
     rows = []

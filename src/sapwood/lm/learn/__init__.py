@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sapwood.core.registry import Method
+from sapwood.core.learner import Method
 
 LM_TASK = "text"
 LM_METHODS: Mapping[str, Method] = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sapwood.core.k_best import Derivation, Edges, k_best
+from sapwood.constituency.parse.k_best import Derivation, Edges, k_best
 
 Graph = list[list[tuple[float, tuple[int, ...], int]]]  # of each node: weight, tails, name
 MOST = 3000  # derivations that are listed

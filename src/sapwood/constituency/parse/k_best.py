@@ -1,6 +1,7 @@
-"""The k best derivations of a hypergraph, one by one (Huang and Chiang 2005, algorithm 3).
+"""The k best trees of a forest, one by one (Huang and Chiang 2005, algorithm 3).
 
-Derivations are listed lazily: each one expands only the nodes that it needs.
+`k_best` lists the derivations of any hypergraph lazily: each one expands only the nodes that it
+needs. Forests become hypergraphs of items, or of items with their hidden states.
 
 Notation
 --------
@@ -13,13 +14,23 @@ Notation
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from itertools import count
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
-from sapwood.core.arrays import FloatArray, IntArray
+from sapwood.constituency.data.transform import restore_words
+from sapwood.constituency.parse.decoders import GAINS, Decoded, Gains, latent_viterbi
+from sapwood.core.arrays import FloatArray, IntArray, cell, group_rows
+from sapwood.corpora.tree import Tree
+
+if TYPE_CHECKING:
+    from sapwood.constituency.grammar.latent_grammar import LatentGrammar
+    from sapwood.constituency.parse.charts import PrunedForest
+    from sapwood.constituency.parse.kernels.forest import Forest
+    from sapwood.constituency.parse.posteriors import LabelledForest
 
 
 class Edges(NamedTuple):
@@ -185,3 +196,110 @@ class _LazyBest(dict[int, _Node]):
             drawn.append((node, range(first, len(waiting))))
         last = len(drawn) - 1
         return [(node, tuple(last - place for place in tails)) for node, tails in reversed(drawn)]
+
+
+MAX_DUPLICATES = 1000  # derivations of trees already listed that are skipped
+
+
+def best_trees(
+    parsed: LabelledForest, decoder: str, tree: Tree, best: Decoded, k: int
+) -> tuple[list[Tree], list[Decoded]]:
+    """The k best different trees of a forest, in falling order; the best one is given."""
+    out, lowest, duplicates = {tree: best}, best.score, 0
+    pruned, grammar = parsed.posteriors.pruned, parsed.posteriors.prepared.grammar
+    if decoder == "viterbi" and not grammar.is_plain:
+        rest = next_derivations(grammar, pruned)
+    else:
+        rest = next_trees(pruned, GAINS[decoder](parsed))
+    with closing(rest):
+        for found in rest:
+            tree = restore_words(grammar.symbols, pruned.words, found.nodes)
+            lowest = min(lowest, found.score)  # sums in another order differ in their last digit
+            if tree not in out:
+                out[tree] = found._replace(score=lowest)
+            else:
+                duplicates += 1
+            if len(out) >= k or duplicates > MAX_DUPLICATES:
+                break
+    return list(out), list(out.values())
+
+
+def next_trees(pruned: PrunedForest, gains: Gains) -> Generator[Decoded, None, None]:
+    """Trees of a forest from the best down."""
+    from sapwood.constituency.parse.kernels.forest import best_derivations
+
+    forest = pruned.forest
+    best, _ = best_derivations(forest, gains.items, gains.edges)
+    edges_of = group_rows(forest.head, len(best))
+
+    def incoming(item: int) -> Hyperedges:
+        edges = edges_of[item]
+        tails = np.column_stack([forest.left[edges], forest.right[edges]])
+        return gains.items[item] + gains.edges[edges], tails, edges
+
+    roots = (gains.roots, pruned.roots[:, None], pruned.roots)
+    return _trees(forest, np.arange(len(best)), best, roots, incoming)
+
+
+def next_derivations(
+    grammar: LatentGrammar, pruned: PrunedForest
+) -> Generator[Decoded, None, None]:
+    """Trees of a latent grammar's forest from the best down, each with its best hidden states.
+
+    A tree's score is the log-probability of its likeliest derivation, states included: what the
+    Viterbi decoder maximises. Each tree is listed once, whatever the states, so that the many
+    derivations of one tree do not stand between it and the next.
+    """
+    forest, n = pruned.forest, len(pruned.words)
+    start, delta, _ = latent_viterbi(grammar, pruned)
+    begin, m = start.astype(np.int64), grammar.n_states[forest.symbol]
+    item_of = np.repeat(np.arange(len(m)), m)
+    i, j = forest.start.astype(np.int64), forest.end.astype(np.int64)
+    scale = pruned.scale[cell(i, j, n)]
+    with np.errstate(divide="ignore"):  # weight 0 is log-probability -inf
+        best = np.log(delta) + scale[item_of] * np.log(2.0)
+        log_root = np.log(grammar.root)
+    edges_of = group_rows(forest.head, len(m))
+
+    def by_states(edge: int, h: int) -> Hyperedges:
+        children = [int(forest.left[edge]), int(forest.right[edge])]
+        with np.errstate(divide="ignore"):
+            gain = np.log(grammar.tensor(int(forest.rule[edge]))[h])
+        tails = np.indices(gain.shape).reshape(2, -1).T + begin[children]
+        return gain.ravel(), tails, np.full(gain.size, edge)
+
+    def incoming(node: int) -> Hyperedges:
+        item = int(item_of[node])
+        parts = [by_states(edge, node - int(begin[item])) for edge in edges_of[item].tolist()]
+        weight, tails, edge = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return weight, tails, edge
+
+    nodes = np.concatenate([np.arange(begin[x], begin[x + 1]) for x in pruned.roots])
+    state = nodes - begin[item_of[nodes]] + grammar.state_start[forest.symbol[item_of[nodes]]]
+    roots = (log_root[state], nodes[:, None], item_of[nodes])
+    return _trees(forest, item_of, best, roots, incoming)
+
+
+# Weights, tails and names of the hyperedges of a node, see `k_best.Edges`.
+Hyperedges = tuple[FloatArray, IntArray, IntArray]
+
+
+def _trees(
+    forest: Forest,
+    item_of: IntArray,
+    best: FloatArray,
+    roots: Hyperedges,
+    incoming: Callable[[int], Hyperedges],
+) -> Generator[Decoded, None, None]:
+    """The derivations of a node above all roots, as trees."""
+    top, is_leaf = len(item_of), forest.end - forest.start == 1
+    symbol, start = forest.symbol.tolist(), forest.start.tolist()
+
+    def edges(node: int) -> Edges:
+        if node < top and is_leaf[item_of[node]]:
+            return Edges([float(best[node])], [()], [int(item_of[node])])
+        return Edges.best_first(*(roots if node == top else incoming(node)), best)
+
+    for score, nodes in k_best(top, edges):
+        rows = [(int(item_of[node]), tails or (-1, -1)) for node, tails in nodes[:-1]]
+        yield Decoded(score, [(symbol[x], left, right, start[x]) for x, (left, right) in rows])
