@@ -12,8 +12,7 @@ from tests.contract import subjects, test_estimators
 
 import sapwood as sw
 from sapwood.cli.options import describe_methods
-from sapwood.core.learner import parameter, whole
-from sapwood.core.registry import Method
+from sapwood.core.learner import Method, parameter, whole
 from sapwood.hankel.learn import BRACKET_METHODS, STRING_METHODS
 from sapwood.hankel.learn.em_wcfg import EMWCFG
 

@@ -12,8 +12,7 @@ from tests.contract import subjects, test_estimators
 
 import sapwood as sw
 from sapwood.cli.options import describe_methods
-from sapwood.core.learner import parameter, whole
-from sapwood.core.registry import Method
+from sapwood.core.learner import Method, parameter, whole
 from sapwood.lm.data.ngrams import NgramCounts
 from sapwood.lm.learn import EMBEDDING_METHODS, LM_METHODS
 from sapwood.lm.learn.kneser_ney import KneserNey
