@@ -532,6 +532,10 @@ class Method:
         declared = self.estimator.parameters().get(parameter)
         return None if declared is None or parameter in self.fixed else declared.domain
 
+    def domains(self, parameters: Iterable[str]) -> list[Domain]:
+        """The values of those of some parameters that can be set."""
+        return [domain for name in parameters if (domain := self.domain(name)) is not None]
+
     def has(self, parameter: str) -> bool:
         """Whether a parameter can be set."""
         return self.domain(parameter) is not None
