@@ -265,7 +265,7 @@ def test_data_fetch(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         echo("fetching")
         return {"train": folder / "train.mrg"}
 
-    monkeypatch.setattr("sapwood.cli.corpora.data.run_fetch", fetch)
+    monkeypatch.setattr("sapwood.cli.corpora.run_fetch", fetch)
     result = cli("data", "fetch", "craft", "--folder", tmp_path, "--json")
     assert asked == [("craft", tmp_path)]
     assert json.loads(result.out)["files"] == {"train": str(tmp_path / "train.mrg")}

@@ -25,7 +25,7 @@ import typer
 from typer.core import TyperGroup
 
 from sapwood import __version__
-from sapwood.cli import audit, dependency, doctor, hankel, lm, serve, surprisal
+from sapwood.cli import audit, corpora, dependency, doctor, hankel, identify, lm, serve, surprisal
 from sapwood.cli.console import (
     FAILED,
     abandon,
@@ -36,8 +36,6 @@ from sapwood.cli.console import (
     notice,
 )
 from sapwood.cli.constituency import compare, demo, evaluate, inspect, parse, phrases, train, use
-from sapwood.cli.corpora import data, treebanks
-from sapwood.cli.identify import identify, unmix
 from sapwood.cli.lm import embed
 from sapwood.core.errors import SapwoodError
 from sapwood.core.outputs import remove_unfinished
@@ -158,14 +156,14 @@ for _name, _run, _epilog, _summary in (
     ("sample", use.draw_trees, use.SAMPLE_EPILOG, "Draw trees from a model."),
     ("audit", audit.audit_files, audit.AUDIT_EPILOG,
      "List annotations of a treebank that are probably wrong."),
-    ("stats", treebanks.show_statistics, treebanks.STATS_EPILOG, "Show what is in a treebank."),
-    ("split", treebanks.split_treebank, treebanks.SPLIT_EPILOG,
+    ("stats", corpora.show_statistics, corpora.STATS_EPILOG, "Show what is in a treebank."),
+    ("split", corpora.split_treebank, corpora.SPLIT_EPILOG,
      "Cut a treebank into train, dev and test."),
-    ("words", treebanks.write_words, treebanks.WORDS_EPILOG,
+    ("words", corpora.write_words, corpora.WORDS_EPILOG,
      "Write the sentences of a treebank, one a line."),
     ("identify", identify.identify_models, identify.IDENTIFY_EPILOG,
      "Tell whether a model can be learnt at all."),
-    ("unmix", unmix.unmix_sentences, unmix.UNMIX_EPILOG,
+    ("unmix", identify.unmix_sentences, identify.UNMIX_EPILOG,
      "Learn a model with hidden trees from plain sentences."),
     ("embed", embed.embed_words, embed.EMBED_EPILOG, "Learn vectors of words from plain text."),
     ("serve", serve.serve_page, serve.SERVE_EPILOG,
@@ -177,7 +175,9 @@ for _name, _run, _epilog, _summary in (
 app.add_typer(dependency.app, name="depend", short_help="Dependency parsers: train, parse, score.")
 app.add_typer(hankel.app, name="hankel", short_help="Weighted grammars from plain strings.")
 app.add_typer(lm.app, name="lm", short_help="Count text, learn language models, use them.")
-app.add_typer(data.app, name="data", short_help="List and fetch open treebanks; convert your own.")
+app.add_typer(
+    corpora.app, name="data", short_help="List and fetch open treebanks; convert your own."
+)
 
 
 def run_command_line() -> NoReturn:

@@ -340,11 +340,11 @@ def refuse_what_does_not_apply(
         Values of options; None for those that were left out.
     """
     for name in [name for name, value in given.items() if value is not None]:
-        users = [x for x in methods if any(methods[x].has(y) for y in options[name])]
-        if method not in users:
+        domains = methods[method].domains(options[name])
+        if not domains:
+            users = [x for x in methods if methods[x].domains(options[name])]
             msg = f"it does not apply to --method {method}; it applies to {', '.join(users)}"
             raise typer.BadParameter(msg, param_hint=name)
-        domains = [domain for y in options[name] if (domain := methods[method].domain(y))]
         for domain in domains:
             if isinstance(given[name], int) and given[name] not in domain:
                 msg = f"it must be {domain.words.removeprefix('None or ')} for --method {method}"

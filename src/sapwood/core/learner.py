@@ -532,6 +532,10 @@ class Method:
         declared = self.estimator.parameters().get(parameter)
         return None if declared is None or parameter in self.fixed else declared.domain
 
+    def domains(self, parameters: Iterable[str]) -> list[Domain]:
+        """The values of those of some parameters that can be set."""
+        return [domain for name in parameters if (domain := self.domain(name)) is not None]
+
     def has(self, parameter: str) -> bool:
         """Whether a parameter can be set."""
         return self.domain(parameter) is not None
@@ -539,6 +543,11 @@ class Method:
     def pick(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values that the method has parameters for."""
         return {name: value for name, value in values.items() if self.has(name)}
+
+    def usual_value(self, parameter: str) -> Any:
+        """The value of a parameter that is not given; None for one that the method has not."""
+        declared = {name: x.default for name, x in self.estimator.parameters().items()}
+        return {**declared, **self.usual, **self.fixed}.get(parameter)
 
     def make(self, **values: Any) -> Any:
         """Make an estimator with the given parameters.
@@ -549,13 +558,25 @@ class Method:
         """
         return self.estimator(**{**self.usual, **values, **self.fixed})
 
+    def train(self, values: Mapping[str, Any], data: Any, held: Any = None) -> Any:
+        """Make an estimator, and fit it: the way in which every command and the page train.
+
+        Parameters
+        ----------
+        values
+            Parameters; those that the method has not, or has fixed, are left out.
+        held
+            Held-out data, for methods that decide something by it.
+        """
+        learner = self.make(**self.pick(values))
+        return learner.fit(data, held) if held and self.uses_held else learner.fit(data)
+
     def fit(self, settings: Any, bank: Any, dev: Any = None) -> Any:
         """Fit an estimator; dev trees, if any, choose between iterations or candidates.
 
         Settings that the treebank itself has chosen (`Settings.choose`) go into the model's record.
         """
-        learner: Any = self.make(**settings.values_for(self))
-        fitted: Any = learner.fit(bank, dev if dev and self.uses_held else None)
+        fitted: Any = self.train(settings.values_for(self), bank, dev)
         if settings.choice is not None and settings.choice.grades:
             record = dict(fitted.model_.record) | {"choice": settings.choice.as_record()}
             fitted.model_ = replace(fitted.model_, record=record)

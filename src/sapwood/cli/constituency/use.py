@@ -11,7 +11,7 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import data_on_stdout, echo
 from sapwood.cli.hankel import score_strings
-from sapwood.cli.identify.unmix import score_unmixed
+from sapwood.cli.identify import score_unmixed
 from sapwood.cli.inputs import (
     HANKEL_LEARN,
     STDIN,

@@ -200,17 +200,16 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
     phases = Phases(3)
     wanted = {LM_OPTIONS[name][0]: value for name, value in given.items() if value is not None}
     chosen = LM_METHODS[method]
+    n = max(2, order or chosen.usual_value("order") or 2)  # pairs of words at least
     with opt.open_engine(engine, scheduler, jobs) as where:
         with phases.phase("counting") as notes:
-            learner = chosen.make(**wanted, **chosen.pick({"seed": seed, "engine": where}))
-            n = max(getattr(learner, "order", 2), 3 if method == "mix" else 2)
             counts = read_counts(source, n, where, is_stream=stream, min_count=min_count)
             held = _held_out(held_out, counts, where) if held_out else None
             notes.append(
                 f"{count(counts.n_tokens, 'token')}  {count(len(counts.words) - 4, 'word')}"
             )
         with phases.phase("training") as notes:
-            learner.fit(counts, held if chosen.uses_held else None)
+            learner = chosen.train(wanted | {"seed": seed, "engine": where}, counts, held)
             model = with_provenance(
                 learner.model_, texts=source, held_out=held_out, min_count=min_count
             )

@@ -56,7 +56,6 @@ from sapwood.lm.data.ngrams import (
     NgramCounts,
     Rows,
     count_rows,
-    is_parquet,
     load_counts,
     merge_runs,
     ngrams_of,
@@ -74,7 +73,8 @@ _BASE = 320 << 20  # bytes that Python, its libraries and the words take besides
 _BYTES_A_SHARD = 80 << 20  # while a shard is counted
 _WRITING = 96 << 20  # bytes of the libraries that write a file of counts, and of their buffers
 _FENCE = 256  # rows of a run behind one key that is kept in memory
-CountsLike = NgramCounts | str | Path | Iterable[Iterable[str]]
+TextLike = str | Path | Iterable[Iterable[str]]
+CountsLike = NgramCounts | TextLike
 
 
 @dataclass(frozen=True)
@@ -562,22 +562,19 @@ def read_counts(
         if is_stream and not counts.is_stream:
             msg = f"{sources[0]}: counted with ends of sentences, not as a stream"
             raise SapwoodError(msg, hint="leave --stream out, or count with --stream")
-        counts = counts.shorten(order)
     else:
         counts = count_text(sources, CountSettings(order, is_stream), engine=engine)
-    return counts.cut_words(min_count)
+    return counts.reduce(order, min_count)
 
 
-def as_counts(source: CountsLike, order: int, engine: Engine | None = None) -> NgramCounts:
-    """Counts of an order from counts, a file of counts, the path of a text, or sentences.
+def as_counts(source: TextLike, order: int, engine: Engine | None = None) -> NgramCounts:
+    """Counts of an order from a file of counts, the path of a text, or sentences.
 
     Examples
     --------
     >>> as_counts([["the", "dog"], ["the", "cat"]], 2)
     <NgramCounts: 5 2-grams of 4 tokens, 3 words>
     """
-    if isinstance(source, NgramCounts):
-        return source.shorten(order)
     if isinstance(source, (str, Path)):
         if is_parquet(source):
             return load_counts(Path(source)).shorten(order)
@@ -587,6 +584,14 @@ def as_counts(source: CountsLike, order: int, engine: Engine | None = None) -> N
     if not found or not all(_is_sentence(item) for item in found):
         raise SapwoodError(f"expected counts or text, found {describe(source)}", hint=hint)
     return count_sentence_ngrams(found, order)
+
+
+def is_parquet(path: str | Path) -> bool:
+    """Whether a file starts as those of Parquet do."""
+    if not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as file:
+        return file.read(4) == b"PAR1"
 
 
 def _is_sentence(item: object) -> bool:

@@ -111,11 +111,17 @@ class NgramCounts:
         table = merge_rows(rows, self.counts, n_kept)
         return NgramCounts(self.words[:n_kept], word_counts, *table, self.is_stream)
 
+    def reduce(self, order: int, min_count: int) -> NgramCounts:
+        """The same text in n-grams of a lower order, with rarer words as the unknown word."""
+        return self.shorten(order).cut_words(min_count)
+
     def shorten(self, order: int) -> NgramCounts:
         """The same text in n-grams of a lower order."""
         if order > self.order:
             msg = f"the counts are of order {self.order}, expected at least {order}"
             raise SapwoodError(msg, hint=f"count again with --order {order}")
+        if order == self.order:
+            return self
         rows = self.rows[:, :order]
         firsts = first_of_runs(rows)
         return NgramCounts(
@@ -396,11 +402,3 @@ def _pyarrow() -> tuple[Any, Any]:
     except ImportError as error:
         raise SapwoodError("files of counts need pyarrow", hint="pip install pyarrow") from error
     return pa, pq
-
-
-def is_parquet(path: str | Path) -> bool:
-    """Whether a file starts as those of Parquet do."""
-    if not Path(path).is_file():
-        return False
-    with Path(path).open("rb") as file:
-        return file.read(4) == b"PAR1"

@@ -141,6 +141,11 @@ class DeviceEStep(EngineEStep):
         return self.pairs.expect(states.r, states.s)
 
 
+def place_pairs(c: sparse.csr_array, device: str, engine: Engine) -> EngineEStep:
+    """The E-step for a table of pairs, on the engine or on a GPU."""
+    return EngineEStep(engine, cut_pairs(c)) if device == "cpu" else DeviceEStep(c, device)
+
+
 class DevicePairs:
     """Pairs of words on a device of PyTorch (cuda, cuda:1, cpu), by first and by second word.
 
@@ -323,13 +328,10 @@ class BigramEM:
         self, source: EngineEStep, n_states: int, n_blocks: int | None, seed: int
     ) -> tuple[BigramStates, list[EMResult[BigramStates, Expected]]]:
         """Blocks of states, each learnt from its own start, side by side; and the run of each."""
-        sizes = block_sizes(n_states, n_blocks)
-        starts = (
-            random_states(self.u, m, np.random.default_rng([seed, block]))
-            for block, m in enumerate(sizes)
-        )
-        blocks = counted(starts, "EM", total=len(sizes), unit="block of states")
-        runs = [self.run(source, start) for start in blocks]
+        sizes, runs = block_sizes(n_states, n_blocks), []
+        for block, m in enumerate(counted(sizes, "EM", unit="block of states")):
+            start = random_states(self.u, m, np.random.default_rng([seed, block]))
+            runs.append(self.run(source, start))
         return join_blocks([run.parameters for run in runs]), runs
 
 

@@ -33,11 +33,10 @@ from sapwood.lm.data.ngrams import NOTHING, START, UNKNOWN, NgramCounts, first_o
 from sapwood.lm.learn.bigram_em import (
     BigramEM,
     BigramStates,
-    DeviceEStep,
     EngineEStep,
     HeldPairs,
     Single,
-    cut_pairs,
+    place_pairs,
 )
 from sapwood.lm.model.language_model import LanguageModel
 from sapwood.lm.model.latent_models import (
@@ -163,7 +162,11 @@ class LanguageEstimator(Estimator, ABC):
     def _read(self, source: CountsLike) -> NgramCounts:
         """The counts; refused where learning from them does not fit into memory."""
         given = vars(self)  # the parameters
-        counts = as_counts(source, given.get("order", self.least_order), self._engine())
+        order = given.get("order", self.least_order)
+        if isinstance(source, NgramCounts):
+            counts = source.shorten(order)
+        else:
+            counts = as_counts(source, order, self._engine())
         work = f"training on {len(counts.words):,} words"
         hint = "count rare words as unknown with a larger --min-count, or use a smaller --order"
         if "n_states" in given:
@@ -223,9 +226,7 @@ class LatentEstimator(LanguageEstimator):
         return super().memory_needed(counts) + 4 * copies * len(counts.words) * self.n_states
 
     def _e_step(self, c: sparse.csr_array) -> EngineEStep:
-        if self.device == "cpu":
-            return EngineEStep(self._engine(), cut_pairs(c))
-        return DeviceEStep(c, self.device)
+        return place_pairs(c, self.device, self._engine())
 
     def _pairs(self, counts: NgramCounts, held: NgramCounts | None) -> TrainingPairs:
         """Pairs to learn from; without held-out text, some of the pairs are held out."""
