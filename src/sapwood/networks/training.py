@@ -175,7 +175,7 @@ def train_network(
     ):
         while done < passes:
             loss = 0.0
-            for batch in counted(_batches(lengths, plan.words, rng), total=n_batches):
+            for batch in counted(list(_batches(lengths, plan.words, rng))):
                 parts = [batch[k::BATCH_PARTS] for k in range(min(BATCH_PARTS, len(batch)))]
                 n_words = int(lengths[batch].sum())
                 rngs = rng.spawn(len(parts))
