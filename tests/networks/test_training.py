@@ -118,12 +118,6 @@ def test_the_usual_plan_reads_as_many_words_in_all_as_it_may(
     assert NetworkPlan.usual(n_words, 5).passes == 5
 
 
-def test_seconds_of_a_pass_count_words_steps_and_at_most_two_threads() -> None:
-    plan = NetworkPlan(words=100)
-    assert plan.seconds_a_pass(10_000, 1) == pytest.approx(2.0 + 1.0)
-    assert plan.seconds_a_pass(10_000, 2) == plan.seconds_a_pass(10_000, 8) == pytest.approx(2.0)
-
-
 def trainer(sentences: list[list[str]], **plan: Any) -> NetworkTrainer:
     sizes = EncoderSizes(4, 3, 2, 5)
     return NetworkTrainer(sentences, sizes, sizes.shapes(3), lambda *_: None, NetworkPlan(**plan))

@@ -47,7 +47,6 @@ BATCH_PARTS = 2  # parts of a batch, one thread each
 WORDS_READ = 1_600_000  # in all passes together, within the next two bounds
 FEWEST_PASSES, MOST_PASSES = 8, 30
 FEWEST_BATCHES, SMALLEST_BATCH = 100, 50  # batches of a pass, and words of a batch
-WORD_SECONDS, STEP_SECONDS = 2e-4, 0.01  # on one core: a word read, a step of Adam
 MAX_GRADIENT_NORM = 5.0
 WARM_UP = 100  # steps over which the learning rate grows
 BETA_1, BETA_2, ADAM_EPSILON = 0.9, 0.99, 1e-8  # of Adam
@@ -84,11 +83,6 @@ class NetworkPlan:
             passes = min(max(WORDS_READ // max(n_words, 1), FEWEST_PASSES), MOST_PASSES)
         words = min(cls.words, max(n_words // FEWEST_BATCHES, SMALLEST_BATCH))
         return cls(passes, words=words, seed=seed)
-
-    def seconds_a_pass(self, n_words: int, jobs: int) -> float:
-        """A rough estimate of the time of one pass."""
-        steps = n_words / self.words
-        return WORD_SECONDS * n_words / min(jobs, BATCH_PARTS) + STEP_SECONDS * steps
 
 
 class PartGradient(NamedTuple):
@@ -179,7 +173,7 @@ def train_network(
     ):
         while done < passes:
             loss = 0.0
-            for batch in counted(_batches(lengths, plan.words, rng), total=n_batches):
+            for batch in counted(list(_batches(lengths, plan.words, rng))):
                 parts = [batch[k::BATCH_PARTS] for k in range(min(BATCH_PARTS, len(batch)))]
                 n_words = int(lengths[batch].sum())
                 rngs = rng.spawn(len(parts))

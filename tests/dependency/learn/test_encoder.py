@@ -9,6 +9,7 @@ from tests.arc_toys import bank
 import sapwood as sw
 from sapwood.core.model_files import FileContents
 from sapwood.corpora.vocabulary import COLUMN
+from sapwood.dependency.learn import crf
 from sapwood.dependency.learn.trainer import train_arc_network
 from sapwood.dependency.parse.scoring import Tagger
 from sapwood.networks import training as network_training
@@ -133,6 +134,11 @@ def test_posteriors_are_means(model):
     np.testing.assert_allclose(parse.posteriors[kept], expected[kept], atol=1e-6)
     best = parse.k_best(3)
     assert best[0].arcs == parse.arcs
+
+
+def test_seconds_of_a_pass_count_words_and_steps():
+    assert crf._seconds_a_pass(10_000, 100) == pytest.approx(2.0 + 1.0)
+    assert crf._seconds_a_pass(10_000, 400) == pytest.approx(2.0 + 0.25)
 
 
 def test_tags_are_those_of_the_highest_mean(model):

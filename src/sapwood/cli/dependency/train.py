@@ -151,11 +151,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
             bank = reading.arcs(files)
             notes += [count(bank.n_sentences, "sentence"), count(bank.n_tokens, "word")]
         reading.echo_skipped()
-        values |= {
-            "engine": where,
-            "spent": meter.cpu_seconds,
-            "budget": seconds,
-        }
+        values |= {"engine": where, "spent": meter.cpu_seconds, "budget": seconds}
         with phases.phase("training") as notes:
             learner, facts = train_arc_method(method, values, bank)
             what = "member" if "members" in facts else "state"

@@ -134,11 +134,12 @@ class TaggerTrainer:
         """The tagger of some sentences, by AdaGrad."""
         lexicon = self._lexicon(sentences)
         types = self._types(lexicon)
+        sizes = np.diff(lexicon.starts)[types]
 
         def step(index: int, features_of: FeatureTable, table: WeightTable, rate: float) -> float:
             tokens, rows = self._sentence(int(sentences[index]))
-            tagger = Tagger(lexicon, features_of)
-            return tagger.adagrad_step(rows, types[tokens], self.tag[tokens], table, rate)
+            words = types[tokens], sizes[tokens], self.tag[tokens]
+            return Tagger(lexicon, features_of).adagrad_step(rows, *words, table, rate)
 
         plan = TablePlan("tagger", self.templates, _TAGGER_WEIGHTS, 4, 0.1, (seed, 0))
         return Tagger(lexicon, train_table(plan, self.bank, len(sentences), step))

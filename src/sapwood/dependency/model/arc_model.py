@@ -285,7 +285,7 @@ class TagLexicon(NamedTuple):
         return (place_among(words, self.words) + 1).astype(np.int32)
 
     def check(self, n_tags: int) -> None:
-        """Refuse a lexicon of well-typed arrays with tags that do not exist, or words without."""
+        """Refuse tags that do not exist, and words without tags; types were checked before."""
         starts, found = self.starts, self.candidates
         is_right = len(starts) == len(self.words) + 2 and starts[0] == 0
         is_right = is_right and starts[-1] == len(found) and bool((np.diff(starts) > 0).all())

@@ -398,13 +398,16 @@ class Tagger(NamedTuple):
         return out
 
     def adagrad_step(
-        self, rows: Words, types: Int32Array, tags: IntArray, table: WeightTable, rate: float
-    ) -> float:
-        """Step along the gradient of the log-likelihood of the gold tags, which is returned."""
+        self, rows: Words, types: Int32Array, sizes: Int32Array, tags: IntArray,
+        table: WeightTable, rate: float,
+    ) -> float:  # fmt: skip
+        """Step along the gradient of the log-likelihood of the gold tags, which is returned.
+
+        `sizes` are the numbers of tags that each word may have.
+        """
         from sapwood.dependency.kernels.arc_forest import part_posteriors
 
-        forest, starts = self.forest(rows, types), self.lexicon.starts
-        sizes = starts[types + 1] - starts[types]
+        forest = self.forest(rows, types)
         word = np.repeat(np.arange(len(tags)), sizes)
         node = np.flatnonzero(forest.tag[:-1] == tags[word])
         first = np.cumsum(sizes) - sizes
