@@ -320,6 +320,19 @@ def one_sentence(text: str, tokenize: Tokenizer) -> TextSentence:
     return TextSentence([t.word for t in tokens], [(t.start, t.end) for t in tokens], text, 0)
 
 
+def document_places(text: str) -> list[Place]:
+    r"""Start and end of the sentences of a text, which may have several paragraphs.
+
+    >>> document_places("It rains. We stay.\n\nStill.")
+    [(0, 9), (10, 18), (20, 26)]
+    """
+    return [
+        (at + start, at + end)
+        for at, paragraph in paragraphs(io.StringIO(text, newline=""))
+        for start, end in sentence_places(paragraph)
+    ]
+
+
 def sentences_of(
     text: str, tokenize: Tokenizer, split: Splitter | None = None
 ) -> Iterator[TextSentence]:

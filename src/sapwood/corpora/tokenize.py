@@ -27,7 +27,7 @@ Tokenised text comes back unchanged, so that it does no harm to tokenise twice.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple, Protocol
 
@@ -176,6 +176,26 @@ class PennTokenizer:
                 at = match.start()
                 found.append(Token(self.spell(mark), at + start, at + end))
             yield found
+
+    def respell(self, words: Iterable[str]) -> list[str]:
+        r"""The words of another tokenizer, with marks as the vocabulary spells them.
+
+        >>> PennTokenizer().respell(["(", '"', "Yes", '"', ")", "and/or"])
+        ['-LRB-', '``', 'Yes', "''", '-RRB-', 'and\\/or']
+        """
+        found: list[str] = []
+        n_open = 0  # quotes
+        for word in words:
+            mark = word if self._has_curly else word.replace("’", "'")
+            if word in self.vocabulary:
+                mark = word
+            elif mark == '"':
+                mark = "''" if n_open else "``"
+            elif self._escapes_slash:
+                mark = re.sub(r"(?<!\\)/", r"\\/", mark)
+            n_open = max(0, n_open + (mark == "``") - (mark == "''"))
+            found.append(self.spell(mark))
+        return found
 
     def spell(self, piece: str) -> str:
         """The spelling of a mark in the vocabulary; any other piece unchanged."""
