@@ -126,6 +126,8 @@ class PennTokenizer:
             mark: next((form for form in forms if form in known), forms[-1])
             for mark, forms in _SPELLINGS.items()
         }
+        if '"' in known and "''" not in known:  # "``" alone is a mistake of the treebank
+            self._spelling |= {"``": '"', "''": '"'}
         self._has_curly = any(re.match(r"’\w|\w+’", word) for word in known)
         self._elisions = frozenset(
             word.lower()
@@ -207,9 +209,19 @@ class PennTokenizer:
 
     def _cut(self, chunk: str, following: str) -> Iterator[Token]:
         """The pieces of a run of characters, with their places in the run."""
-        if chunk in self.vocabulary and (following or not chunk.endswith(".")):
+        if self._stays_whole(chunk) and (following or not chunk.endswith(".")):
             return iter([Token(chunk, 0, len(chunk))])
         return self._scan(chunk, following)
+
+    def _stays_whole(self, word: str) -> bool:
+        """Whether a word is one of the vocabulary: no contraction that it has both whole and apart.
+
+        A few words of every treebank were left whole by mistake.
+        """
+        if word not in self.vocabulary:
+            return False
+        match = _CLITIC.fullmatch(word) if self._is_english else None
+        return match is None or match[2] not in self.vocabulary
 
     def _scan(self, chunk: str, following: str) -> Iterator[Token]:
         at = 0
@@ -256,7 +268,7 @@ class PennTokenizer:
         """Split off contractions and elisions, then split at hyphens if the vocabulary does."""
         end = at + len(word)
         cut = 0
-        if word in self.vocabulary:
+        if self._stays_whole(word):
             yield Token(word, at, end)
         elif self._is_english and (match := _CLITIC.fullmatch(word)):
             yield from self._parts(match[1], at)
