@@ -53,6 +53,16 @@ SHOWN = {
         "#!/bin/bash": MACHINES,
         "distributed:": "a configuration of theirs",
     },
+    "from-r.md": {
+        "phrases <- read.delim": "R is not installed where tests run",
+        "library(httr2)": "R is not installed where tests run",
+        "library(reticulate)": "R is not installed where tests run",
+        "table   <- sapwood": "R is not installed where tests run",
+    },
+    "other-libraries.md": {
+        "import spacy": "tests/integrations/test_spacy.py, where spaCy is installed",
+        "import pandas": "pandas is not installed where tests run",
+    },
     "see-what-was-learnt.md": {"curl": ELSEWHERE, '{"tree":': ELSEWHERE},
     "surprisal.md": {
         "grammar  <- read.delim": "R is not installed where tests run",

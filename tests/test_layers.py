@@ -24,7 +24,7 @@ FAMILIES = ("constituency", "dependency", "hankel", "lm", "identify")
 ROOMS = ("data", "grammar", "model", "parse", "evaluate", "learn", "audit", "report")
 # Modules that gather public names of several families, and the two programs.
 GATHERING = ("errors", "evaluate", "incremental", "progress", "report", "treebank_audit")
-PROGRAMS = ("cli", "web", "__main__")
+PROGRAMS = ("cli", "web", "integrations", "__main__")
 STARTS = {("__main__", "cli"), ("cli", "web")}  # who starts whom
 # Imports that point up, inside functions only, with the reason.
 DOORS = {

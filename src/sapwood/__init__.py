@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from sapwood.identify.learn.unmix import UnmixDEPIES as UnmixDEPIES
     from sapwood.identify.learn.unmix import UnmixPCFGIE as UnmixPCFGIE
     from sapwood.incremental import surprisal as surprisal
+    from sapwood.integrations import nltk_parser as nltk_parser
     from sapwood.lm.data.counting import count_text as count_text
     from sapwood.lm.learn.eigenwords import WordEmbedding as WordEmbedding
     from sapwood.lm.learn.kneser_ney import KneserNey as KneserNey
@@ -126,6 +127,7 @@ _NAMES = {
     "hankel.model.weighted_grammar": "WeightedGrammar",
     "identify.learn.unmix": "UnmixDEPIES UnmixPCFGIE",
     "incremental": "surprisal",
+    "integrations": "nltk_parser",
     "lm.data.counting": "count_text",
     "lm.learn.eigenwords": "WordEmbedding",
     "lm.learn.kneser_ney": "KneserNey LatentKneserNey",

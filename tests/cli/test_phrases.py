@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sapwood as sw
-from sapwood.constituency.report.phrases import COLUMNS, phrase_rows
+from sapwood.constituency.report.phrases import TABLE_COLUMNS, phrase_rows
 
 TEXT = "The king's dog sleeps.\r\nThey sleep. The woman saw a\tdog in the garden.\r\n"
 
@@ -73,7 +73,7 @@ def test_least_and_several_labels(cli, text: Path) -> None:
 
 def test_a_text_without_words_is_a_table_without_rows(cli) -> None:
     result = cli("phrases", "bundled", stdin="\n \n")
-    assert result.out.splitlines() == ["\t".join(("sentence", *COLUMNS[2:]))]
+    assert result.out.splitlines() == ["\t".join(("sentence", *TABLE_COLUMNS[2:]))]
     assert cli("phrases", "bundled", "--json", stdin="").out == ""
 
 
@@ -93,7 +93,7 @@ def test_columns_are_the_phrases_of_all_texts() -> None:
     parser = sw.Parser(sw.bundled_grammar())
     texts = {"one": TEXT, "two": "They sleep."}
     found = sw.parse_columns(parser, texts, labels=["NP"])
-    assert tuple(found) == COLUMNS
+    assert tuple(found) == TABLE_COLUMNS
     assert len({len(column) for column in found.values()}) == 1
     for name, start, end, text in zip(
         found["text_id"], found["char_start"], found["char_end"], found["text"], strict=True
@@ -115,7 +115,7 @@ def test_tables_are_read_by_others() -> None:
     assert table.schema.field("probability").type == pyarrow.float64()
     empty = sw.parse_table(model, [])
     assert empty.num_rows == 0
-    assert empty.schema.names == list(COLUMNS)
+    assert empty.schema.names == list(TABLE_COLUMNS)
     assert empty.schema.field("label").type == pyarrow.string()
 
 

@@ -136,6 +136,9 @@ SPLIT = {
     'An open " quote. Is no trap.': ['An open " quote.', "Is no trap."],
     "B.\u00a0Smith came. He left.": ["B.\u00a0Smith came.", "He left."],
     "no end": ["no end"],
+    # tokenised already
+    "the dog barks . the cat sleeps !": ["the dog barks .", "the cat sleeps !"],
+    "he waits . . . and goes": ["he waits . . . and goes"],
     "  ": [],
 }
 

@@ -31,6 +31,14 @@ def test_parse_has_the_fixed_form(client: Client) -> None:
     assert set(found["constituents"][0]) == {"label", "start", "end", "probability"}
 
 
+def test_the_sentences_of_a_text(client: Client) -> None:
+    text = 'Mr. Lee sleeps. "Why?" he asked.\n\nThey sleep .'
+    found = ask(client, "sentences", text=text)["sentences"]
+    assert [one["text"] for one in found] == ["Mr. Lee sleeps.", '"Why?" he asked.', "They sleep ."]
+    assert all(text[one["char_start"] : one["char_end"]] == one["text"] for one in found)
+    assert ask(client, "sentences", text="\n")["sentences"] == []
+
+
 def test_a_text_is_parsed_sentence_by_sentence(client: Client) -> None:
     text = 'The woman saw "a dog". They sleep.\r\n\r\nThey sleep!'
     found = ask(client, "parse-text", text=text)["sentences"]

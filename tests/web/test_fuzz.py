@@ -18,6 +18,8 @@ from sapwood.web.models import ModelStore
 
 RIGHT: dict[str, dict[str, Any]] = {
     "parse": {"sentence": "they sleep .", "k": 2, "decoder": "f1", "model": "bundled"},
+    "sentences": {"text": "They sleep. They sleep."},
+    "parse-text": {"text": "They sleep. They sleep.", "decoder": "f1"},
     "k-best": {"words": ["they", "sleep", "."], "k": 2, "spans": [[0, 2, None]]},
     "posteriors": {
         "sentence": "they sleep .",

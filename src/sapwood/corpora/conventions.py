@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sapwood.core.errors import SapwoodError
-from sapwood.corpora.tokenize import PennTokenizer
+
+if TYPE_CHECKING:
+    from sapwood.corpora.tokenize import PennTokenizer
 
 PENN, UD = "penn", "ud"
 CONVENTIONS = (PENN, UD)
@@ -54,4 +56,6 @@ def make_tokenizer(convention: str, vocabulary: Collection[str] = ()) -> PennTok
     if convention != PENN:
         msg = f"no convention of tokens is called {convention!r}"
         raise SapwoodError(msg, hint=f"give one of {', '.join(CONVENTIONS)}")
+    from sapwood.corpora.tokenize import PennTokenizer
+
     return PennTokenizer(vocabulary)

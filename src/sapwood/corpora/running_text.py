@@ -143,11 +143,14 @@ _QUOTES = frozenset('"“”„«»')
 _APOSTROPHES = frozenset("'’‘")
 _CLOSING = frozenset("\"'”’»)]}")
 _HALF = re.compile("[\ud800-\udfff]")
+_ALONE = re.compile(r"(?<=[^\s.!?]\s)[.!?]+(?=\s+[^\s.!?\"'”’»)\]`])")
 _LANGUAGE = "en"
 
 
 def split_english(text: str) -> list[str]:
     """The sentences of a paragraph of English, by sentencex with quotation marks hidden from it.
+
+    In text that is tokenised already, a mark between blanks ends a sentence too.
 
     Examples
     --------
@@ -159,7 +162,7 @@ def split_english(text: str) -> list[str]:
     kept = _visible(text)
     # sentencex 1.0.32 fails at a blank of several bytes behind an initial, and at half a surrogate
     visible = _HALF.sub("~", re.sub(r"\s", " ", "".join([text[i] for i in kept])))
-    found, at = [], 0
+    places = {match.end() for match in _ALONE.finditer(text)}
     for boundary in get_sentence_boundaries(_LANGUAGE, visible)[:-1]:
         n_before = len(visible[: boundary["end_index"]].rstrip())
         last = end = kept[n_before - 1] + 1 if n_before else 0
@@ -167,10 +170,10 @@ def split_english(text: str) -> list[str]:
             end += 1
         # "Why?" he asked: lower case goes on behind what was quoted
         goes_on = end > last and text[end : end + 40].lstrip()[:1].islower()
-        if end > at and not goes_on:
-            found.append(text[at:end])
-            at = end
-    return [*found, text[at:]]
+        if end and not goes_on:
+            places.add(end)
+    cuts = [0, *sorted(places - {len(text)}), len(text)]
+    return [text[i:j] for i, j in pairwise(cuts)]
 
 
 def _visible(text: str) -> list[int]:
@@ -318,6 +321,19 @@ def one_sentence(text: str, tokenize: Tokenizer) -> TextSentence:
     """A text that is one sentence, with its words and their places."""
     tokens = _cutter(tokenize, None)(text)
     return TextSentence([t.word for t in tokens], [(t.start, t.end) for t in tokens], text, 0)
+
+
+def document_places(text: str) -> list[Place]:
+    r"""Start and end of the sentences of a text, which may have several paragraphs.
+
+    >>> document_places("It rains. We stay.\n\nStill.")
+    [(0, 9), (10, 18), (20, 26)]
+    """
+    return [
+        (at + start, at + end)
+        for at, paragraph in paragraphs(io.StringIO(text, newline=""))
+        for start, end in sentence_places(paragraph)
+    ]
 
 
 def sentences_of(

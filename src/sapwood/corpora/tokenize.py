@@ -27,7 +27,7 @@ Tokenised text comes back unchanged, so that it does no harm to tokenise twice.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple, Protocol
 
@@ -126,6 +126,8 @@ class PennTokenizer:
             mark: next((form for form in forms if form in known), forms[-1])
             for mark, forms in _SPELLINGS.items()
         }
+        if '"' in known and "''" not in known:  # "``" alone is a mistake of the treebank
+            self._spelling |= {"``": '"', "''": '"'}
         self._has_curly = any(re.match(r"’\w|\w+’", word) for word in known)
         self._elisions = frozenset(
             word.lower()
@@ -177,6 +179,26 @@ class PennTokenizer:
                 found.append(Token(self.spell(mark), at + start, at + end))
             yield found
 
+    def respell(self, words: Iterable[str]) -> list[str]:
+        r"""The words of another tokenizer, with marks as the vocabulary spells them.
+
+        >>> PennTokenizer().respell(["(", '"', "Yes", '"', ")", "and/or"])
+        ['-LRB-', '``', 'Yes', "''", '-RRB-', 'and\\/or']
+        """
+        found: list[str] = []
+        n_open = 0  # quotes
+        for word in words:
+            mark = word if self._has_curly else word.replace("’", "'")
+            if word in self.vocabulary:
+                mark = word
+            elif mark == '"':
+                mark = "''" if n_open else "``"
+            elif self._escapes_slash:
+                mark = re.sub(r"(?<!\\)/", r"\\/", mark)
+            n_open = max(0, n_open + (mark == "``") - (mark == "''"))
+            found.append(self.spell(mark))
+        return found
+
     def spell(self, piece: str) -> str:
         """The spelling of a mark in the vocabulary; any other piece unchanged."""
         return self._spelling.get(piece, piece)
@@ -187,9 +209,19 @@ class PennTokenizer:
 
     def _cut(self, chunk: str, following: str) -> Iterator[Token]:
         """The pieces of a run of characters, with their places in the run."""
-        if chunk in self.vocabulary and (following or not chunk.endswith(".")):
+        if self._stays_whole(chunk) and (following or not chunk.endswith(".")):
             return iter([Token(chunk, 0, len(chunk))])
         return self._scan(chunk, following)
+
+    def _stays_whole(self, word: str) -> bool:
+        """Whether a word is one of the vocabulary: no contraction that it has both whole and apart.
+
+        A few words of every treebank were left whole by mistake.
+        """
+        if word not in self.vocabulary:
+            return False
+        match = _CLITIC.fullmatch(word) if self._is_english else None
+        return match is None or match[2] not in self.vocabulary
 
     def _scan(self, chunk: str, following: str) -> Iterator[Token]:
         at = 0
@@ -236,7 +268,7 @@ class PennTokenizer:
         """Split off contractions and elisions, then split at hyphens if the vocabulary does."""
         end = at + len(word)
         cut = 0
-        if word in self.vocabulary:
+        if self._stays_whole(word):
             yield Token(word, at, end)
         elif self._is_english and (match := _CLITIC.fullmatch(word)):
             yield from self._parts(match[1], at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from sapwood.corpora.tokenize import PennTokenizer, Token
 
@@ -48,6 +49,10 @@ class UniversalTokenizer(PennTokenizer):
         self._affixes = frozenset(f"{prefix}-" for prefix in _PREFIXES.split())
         units = "|".join(_UNITS)
         self._piece = re.compile(f"(?P<unit>{units})|{self._piece.pattern}", re.DOTALL)
+
+    def respell(self, words: Iterable[str]) -> list[str]:
+        """The words of another tokenizer, which stay as they are."""
+        return list(words)
 
     def tokens(self, text: str) -> list[Token]:
         """The words of one sentence with their places in the text."""

@@ -260,6 +260,18 @@ def _sentences(app: FastAPI, server: ServerState) -> None:
         limits.check_k(asked.k)
         return parse_answer(_parse(server, loaded, asked, asked.decoder), asked.k)
 
+    @server.route(app, "/api/sentences", "trees")
+    def sentences(asked: schemas.SplitRequest, _: Check) -> Any:
+        """The sentences of a text, each with its place."""
+        from sapwood.corpora.running_text import document_places
+
+        return {
+            "sentences": [
+                {"text": asked.text[start:end], "char_start": start, "char_end": end}
+                for start, end in document_places(asked.text)
+            ]
+        }
+
     @server.route(app, "/api/parse-text", "trees", schemas.TextAnswer, kind=TREES, is_heavy=True)
     def parse_text(asked: schemas.TextRequest, loaded: LoadedModel, check: Check) -> Any:
         """The best tree of each sentence of a text, with the places of its words and phrases."""

@@ -93,6 +93,12 @@ class ParseRequest(ConstrainedSentenceRequest):
     decoder: Decoder = Field("f1", description="What the tree is best at.")
 
 
+class SplitRequest(RequestBody):
+    """Find the sentences of a text."""
+
+    text: Text = Field(description="As people write it.")
+
+
 class TextRequest(ModelRequest):
     """Parse the sentences of a text into phrases."""
 

@@ -39,13 +39,13 @@ from sapwood.core.outputs import (
     skip_done,
 )
 from sapwood.core.progress import step
-from sapwood.corpora.running_text import TextSentence
 from sapwood.execute.engine import Meter
 from sapwood.report import parse_report, to_json
 
 if TYPE_CHECKING:
     from sapwood.constituency.grammar.constraints import KnownLabels, PartialSentence
     from sapwood.constituency.parse.parser import Parse, Parser, ParserStats
+    from sapwood.corpora.running_text import TextSentence
     from sapwood.execute import Engine
 
     Sentence = list[str] | PartialSentence | TextSentence
@@ -480,6 +480,8 @@ def _answer(sentence: Sentence, parser: Parser, layout: Layout) -> tuple[str, Pa
 
 def _given(sentence: Sentence) -> list[str] | PartialSentence | None:
     """What a parser is given of a sentence; None for one without words."""
+    from sapwood.corpora.running_text import TextSentence
+
     if isinstance(sentence, list):
         return sentence or None
     if not sentence.words:
@@ -489,6 +491,8 @@ def _given(sentence: Sentence) -> list[str] | PartialSentence | None:
 
 def _located(parse: Parse, sentence: Sentence) -> Parse:
     """The parse with the places of its words, where the sentence is one of running text."""
+    from sapwood.corpora.running_text import TextSentence
+
     return parse.located(sentence) if isinstance(sentence, TextSentence) else parse
 
 

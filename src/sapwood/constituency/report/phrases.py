@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from sapwood.execute import Engine
 
 # start and end count the words of the sentence, char_start and char_end the characters of the text
-COLUMNS = (
+TABLE_COLUMNS = (
     "text_id", "sentence", "label", "start", "end", "char_start", "char_end", "probability", "text",
 )  # fmt: skip
-PHRASE_COLUMNS = COLUMNS[2:]
+PHRASE_COLUMNS = TABLE_COLUMNS[2:]
 Texts = str | Iterable[str] | Mapping[Any, str]
 
 
@@ -102,7 +102,7 @@ def parse_columns(
         for name, text in named
         for number, sentence in enumerate(sentences_of(text, parser.tokenizer), 1)
     ]
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    columns: dict[str, list[Any]] = {name: [] for name in TABLE_COLUMNS}
     parses = parser.parse_many((sentence.words for *_, sentence in places), jobs=jobs)
     for (name, number, sentence), parse in zip(places, parses, strict=True):
         for row in phrase_rows(parse.located(sentence), labels, least):
@@ -139,7 +139,7 @@ def parse_table(
         hint = "pip install 'sapwood[arrow]', or take sapwood.parse_columns"
         raise SapwoodError(msg, hint=hint) from error
     columns = parse_columns(model, texts, labels=labels, least=least, jobs=jobs)
-    types = dict.fromkeys(COLUMNS[1:], pyarrow.int64())
+    types = dict.fromkeys(TABLE_COLUMNS[1:], pyarrow.int64())
     types |= {"label": pyarrow.string(), "text": pyarrow.string()}
     types["probability"] = pyarrow.float64()
     return pyarrow.table(
