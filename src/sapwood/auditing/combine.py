@@ -17,11 +17,14 @@ Notation
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from sapwood.core.arrays import FloatArray, IntArray
+from sapwood.core.training_loops import iterate_em
 
 PRIOR_ERRORS, PRIOR_PAIRS = 2.0, 100.0  # a Beta prior of the error rate, with mean 1 % of each
 # Power of a probability: 0 is errors at random, 1 errors as models make them. Between the two, by
@@ -180,22 +183,42 @@ def planted_like_posterior(
     smooth = max(1.06 * float(found.std()) * len(found) ** -0.2, width)
     f1 = normal_density(grid, grid, smooth) @ np.histogram(found, edges)[0] / len(found)
     most = error_rate * n_nodes * len(found) / len(planted) / len(scores)
-    pi, part = min(0.05, most), np.full(2, 0.5)
-    mean = np.median(scores) + np.array([0.0, 1.0])
-    spread = np.full(2, max(float(scores.std()), width))
-    for _ in range(_EM_ITERATIONS):
-        each = part * np.stack(
-            [normal_density(grid, *one) for one in zip(mean, spread, strict=True)], axis=1
-        )
+
+    def expect(now: _Groups) -> tuple[FloatArray, FloatArray]:
+        """Probability of each cell's places to be errors, and of the two normal densities."""
+        each = now.part * np.stack([normal_density(grid, *one) for one in now.normals()], axis=1)
         f0 = each.sum(axis=1)
-        p = pi * f1 / (pi * f1 + (1 - pi) * f0 + 1e-300)
-        pi = min(float(n @ p) / len(scores), most)
-        weight = (n * (1 - p) / (f0 + 1e-300))[:, None] * each
+        p = now.pi * f1 / (now.pi * f1 + (1 - now.pi) * f0 + 1e-300)
+        return p, (1 - p)[:, None] * each / (f0 + 1e-300)[:, None]
+
+    def update(now: _Groups) -> _Groups:
+        """The groups that make the counts expected under the present ones most probable."""
+        counts = expect(now)
+        pi = min(float(n @ counts[0]) / len(scores), most)
+        weight = n[:, None] * counts[1]
         total = weight.sum(axis=0) + 1e-9
-        part, mean = total / total.sum(), weight.T @ grid / total
+        mean = weight.T @ grid / total
         spread = np.sqrt((weight * (grid[:, None] - mean) ** 2).sum(axis=0) / total + width**2)
+        return _Groups(pi, total / total.sum(), mean, spread)
+
+    middle, wide = np.median(scores) + np.array([0.0, 1.0]), max(float(scores.std()), width)
+    start = _Groups(min(0.05, most), np.full(2, 0.5), middle, np.full(2, wide))
+    p, _ = expect(iterate_em(update, start, _EM_ITERATIONS))
     rising = falling(p[::-1], n[::-1] + 1e-9)[::-1]
     return np.asarray(np.interp(scores, grid, rising))
+
+
+class _Groups(NamedTuple):
+    """The fraction of errors that stand out, and two normal densities of all other places."""
+
+    pi: float
+    part: FloatArray
+    mean: FloatArray
+    spread: FloatArray
+
+    def normals(self) -> Iterator[tuple[float, float]]:
+        """Mean and spread of each normal density."""
+        return zip(self.mean.tolist(), self.spread.tolist(), strict=True)
 
 
 def planted_like_rate(scores: FloatArray, planted: FloatArray, n_nodes: int) -> float:

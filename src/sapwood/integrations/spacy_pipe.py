@@ -28,7 +28,7 @@ from spacy.tokens import Doc, Span, Token
 
 from sapwood.constituency.parse.parser import Parse
 from sapwood.core.errors import SapwoodError
-from sapwood.core.resume import sha256
+from sapwood.core.outputs import sha256
 from sapwood.corpora.running_text import document_places
 from sapwood.corpora.tree import ROOT, escape
 from sapwood.integrations import BUNDLED, as_parser
