@@ -31,6 +31,7 @@ import numpy as np
 from audit import interval
 
 from sapwood.auditing.findings import N_FIRST
+from sapwood.auditing.scoring import Scored
 from sapwood.dependency.audit.edits import Edit, edits_between
 from sapwood.dependency.audit.located import LocatedSentences, read_located
 from sapwood.dependency.audit.planting import Planted, plant
@@ -97,9 +98,8 @@ def _recall(found: Counter[str], total: Counter[str]) -> dict[str, float]:
     return {"recall": sum(found.values()) / sum(total.values()), **each}
 
 
-def by_audit(evidence: ArcEvidence, settings: ArcAuditSettings) -> list[tuple[int, Edit]]:
+def by_score(scored: Scored) -> list[tuple[int, Edit]]:
     """Edits by the score of the audit."""
-    scored = score_edits(evidence, settings)
     order = np.argsort(-scored.scores, kind="stable").tolist()
     return [(int(scored.clean.sentence[r]), scored.clean.edits[r]) for r in order]
 
@@ -155,8 +155,9 @@ def one_run(
     settings = ArcAuditSettings(folds=options.folds, fast=not options.full, seed=seed)
     before = sum(machine.cpu_of_all())
     evidence, documents = judge_all(bad, settings, Processes(options.jobs))
-    found = {"audit": measure(by_audit(evidence, settings), errors)}
-    audit = rank(evidence, bad, settings, documents)
+    scored = score_edits(evidence, settings)
+    found = {"audit": measure(by_score(scored), errors)}
+    audit = rank(evidence, bad, settings, documents, scored)
     found["audit"] |= {
         "expected": audit.findings[:N_FIRST][-1].expected_precision,
         "eps": audit.trust.error_rate,

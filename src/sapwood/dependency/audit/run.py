@@ -36,6 +36,7 @@ from sapwood.dependency.audit.planting import Confusions, Planted, plant
 from sapwood.dependency.audit.posteriors import Judgement, judge_fold
 from sapwood.dependency.audit.signals import (
     ArcCounts,
+    Disagreements,
     Scene,
     label_frequency,
     posteriors_of,
@@ -100,11 +101,13 @@ class ArcEvidence:
     counts: ArcCounts = field(init=False)
     nuclei: Nuclei = field(init=False)
     confusions: Confusions = field(init=False)
+    disagreements: Disagreements = field(init=False)
 
     def __post_init__(self) -> None:
         self.counts = ArcCounts(self.sentences, self.folds.tolist())
         self.spans = [spans_of(one.annotation) for one in self.sentences]
         self.nuclei = Nuclei([one.words for one in self.sentences], self.spans)
+        self.disagreements = Disagreements(self.sentences, self.judgements)
         self.confusions = Confusions()
         for one, judgement in zip(self.sentences, self.judgements, strict=True):
             self.confusions.add(one.annotation, judgement)
@@ -204,7 +207,10 @@ def candidates(
         ]
         rows += [len(edits) + hit.index(True) if True in hit else -1 for hit in hits]
         y += [float(any(hit[e] for hit in hits)) for e in range(len(found))]
-        x += signals_of(evidence.scene(k, annotation), found, evidence.counts, evidence.nuclei)
+        x += signals_of(
+            evidence.scene(k, annotation), found, evidence.counts, evidence.nuclei,
+            evidence.disagreements,
+        )  # fmt: skip
         confusions += [_confusion(annotation, edit) for edit in found]
         sentence += [k] * len(found)
         edits += found
@@ -234,10 +240,14 @@ def score_edits(evidence: ArcEvidence, settings: ArcAuditSettings) -> Scored:
 
 
 def rank(
-    evidence: ArcEvidence, located: LocatedSentences, settings: ArcAuditSettings, documents: str
+    evidence: ArcEvidence,
+    located: LocatedSentences,
+    settings: ArcAuditSettings,
+    documents: str,
+    scored: Scored | None = None,
 ) -> Audit:
-    """The findings of sentences that have been judged."""
-    scored = score_edits(evidence, settings)
+    """The findings of sentences that have been judged, and scored if they have been."""
+    scored = scored or score_edits(evidence, settings)
     precision, recall, n_planted = measure(scored)
     words = [one.words for one in evidence.sentences]
     repeated, different = count_differences(words, evidence.spans)
