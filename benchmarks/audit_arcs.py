@@ -40,7 +40,7 @@ from sapwood.dependency.audit.run import (
     ArcEvidence,
     judge_all,
     rank,
-    score_edits,
+    score_arc_edits,
 )
 from sapwood.dependency.audit.signals import posteriors_of, span_elsewhere, variation_edits
 from sapwood.execute import Processes
@@ -155,7 +155,7 @@ def one_run(
     settings = ArcAuditSettings(folds=options.folds, fast=not options.full, seed=seed)
     before = sum(machine.cpu_of_all())
     evidence, documents = judge_all(bad, settings, Processes(options.jobs))
-    scored = score_edits(evidence, settings)
+    scored = score_arc_edits(evidence, settings)
     found = {"audit": measure(by_score(scored), errors)}
     audit = rank(evidence, bad, settings, documents, scored)
     found["audit"] |= {

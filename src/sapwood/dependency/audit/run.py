@@ -14,7 +14,7 @@ import numpy as np
 from sapwood import __version__
 from sapwood.auditing.combine import estimate_error_rate, expected_precision, weight_of_planted
 from sapwood.auditing.findings import Audit, Elsewhere, Finding, Part, Trust, finding_id
-from sapwood.auditing.finished import FinishedFolds, digest_of
+from sapwood.auditing.finished import FinishedFolds, hash_items
 from sapwood.auditing.nuclei import NIL, Nuclei, count_differences
 from sapwood.auditing.scoring import Candidates, Scored, measure, score_candidates
 from sapwood.auditing.stages import (
@@ -156,19 +156,19 @@ def judge_all(
         return list(judge_fold(sentences, inside, _learner(settings, engine), engine))
 
     judge = FoldJudge(judge_one, pack_judgements, unpack_judgements)
-    finished = finished_folds(located, parts.documents, settings, work)
+    finished = finished_arc_folds(located, parts.documents, settings, work)
     judgements = judge_folds(parts.folds, finished, judge)
     return ArcEvidence(sentences, parts.documents, parts.folds, judgements), parts.what
 
 
-def finished_folds(
+def finished_arc_folds(
     located: LocatedSentences, documents: IntArray, settings: ArcAuditSettings, work: Path | None
 ) -> FinishedFolds:
     """The finished folds of an audit of these sentences with these settings."""
     sentences = ((one.words, one.xpos, one.annotation) for one in located.sentences)
     origin = {
-        "Sapwood": __version__, "sentences": digest_of(sentences),
-        "documents": digest_of(documents.tolist()), "folds": settings.folds,
+        "Sapwood": __version__, "sentences": hash_items(sentences),
+        "documents": hash_items(documents.tolist()), "folds": settings.folds,
         "plan": "first" if settings.fast else "best", "budget": settings.budget,
         "seed": settings.seed,
     }  # fmt: skip
@@ -229,7 +229,7 @@ def _confusion(annotation: Annotation, edit: Edit) -> tuple[str, str, str]:
     return kind, annotation.relations[edit.words[0] - 1], edit.relations[0]
 
 
-def score_edits(evidence: ArcEvidence, settings: ArcAuditSettings) -> Scored:
+def score_arc_edits(evidence: ArcEvidence, settings: ArcAuditSettings) -> Scored:
     """Score all candidates by combiners that were learnt from planted errors elsewhere."""
     per_copy = max(1.0, settings.planted_rate * evidence.n_nodes)
     n = int(np.clip(np.ceil(settings.planted_least / per_copy), 1, settings.most_copies))
@@ -247,7 +247,7 @@ def rank(
     scored: Scored | None = None,
 ) -> Audit:
     """The findings of sentences that have been judged, and scored if they have been."""
-    scored = scored or score_edits(evidence, settings)
+    scored = scored or score_arc_edits(evidence, settings)
     precision, recall, n_planted = measure(scored)
     words = [one.words for one in evidence.sentences]
     repeated, different = count_differences(words, evidence.spans)
