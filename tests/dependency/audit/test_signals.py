@@ -5,14 +5,23 @@ from __future__ import annotations
 import random
 from math import log
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.dependency.audit.conllu_texts import judgement, random_annotation
 
-from sapwood.dependency.audit.edits import edits_between
+from sapwood.auditing.nuclei import Nuclei
+from sapwood.dependency.audit.edits import edits_between, tag_edit
 from sapwood.dependency.audit.located import Annotation, LocatedSentence
-from sapwood.dependency.audit.signals import Disagreements, Scene, change_keys
+from sapwood.dependency.audit.run import ArcAuditSettings, ArcEvidence, candidates
+from sapwood.dependency.audit.signals import (
+    Disagreements,
+    Scene,
+    change_keys,
+    is_supported,
+    spans_of,
+)
 
 HERE = Annotation(("NOUN", "VERB", "ADP"), (2, 0, 2), ("obj", "root", "case"))
 BEST = Annotation(("NOUN", "VERB", "ADV"), (2, 0, 1), ("nsubj", "root", "case"))
@@ -48,6 +57,27 @@ def test_a_planted_error_is_not_its_own_witness() -> None:
     (edit,) = edits_between(["a", "b", "c"], wrong, judged)
     scene = Scene(0, ["a", "b", "c"], wrong, 0, judged)
     assert counts.signals(scene, edit) == pytest.approx([log(0.1), 0.0] * 2)
+
+
+def test_edits_that_other_places_support_are_no_examples_of_right_annotations() -> None:
+    """Two of three places have the tag that is suggested; a tie, or no place, supports nothing."""
+    tags = ("DET", "NOUN", "VERB")
+    words = ["the", "run", "ends"]
+    trees = [Annotation(tags, (2, 3, 0), ("det", "nsubj", "root")) for _ in range(3)]
+    trees[2] = trees[2]._replace(upos=("DET", "VERB", "VERB"))
+    nuclei = Nuclei([words] * 3, [spans_of(tree) for tree in trees])
+    right, wrong = tag_edit("tag", 2, trees[2], "NOUN"), tag_edit("tag", 2, trees[0], "VERB")
+    assert is_supported(2, trees[2], right, nuclei)
+    assert not is_supported(0, trees[0], wrong, nuclei)  # one alike, one otherwise
+    alone = Nuclei([words], [spans_of(trees[0])])
+    assert not is_supported(0, trees[0], wrong, alone)
+    sentences = [located(k, words, tree) for k, tree in enumerate(trees)]
+    judged = [judgement(trees[0], random.Random(k)) for k in range(3)]
+    folds = np.zeros(3, np.int64)
+    evidence = ArcEvidence(sentences, folds, folds, judged)
+    settings = ArcAuditSettings(planted_rate=0.0)
+    assert len(candidates(evidence, settings).edits) == 1
+    assert not candidates(evidence, settings, 0).edits
 
 
 @given(st.integers(0, 10**9), st.lists(st.integers(1, 4), min_size=1, max_size=5))

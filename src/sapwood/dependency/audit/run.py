@@ -38,6 +38,7 @@ from sapwood.dependency.audit.signals import (
     ArcCounts,
     Disagreements,
     Scene,
+    is_supported,
     label_frequency,
     posteriors_of,
     signals_of,
@@ -186,7 +187,11 @@ def _learner(settings: ArcAuditSettings, engine: Engine) -> ArcCRF | ArcEnsemble
 def candidates(
     evidence: ArcEvidence, settings: ArcAuditSettings, copy: int | None = None
 ) -> Candidates:
-    """Edits of all sentences with their signals: of the trees, or of a copy with planted errors."""
+    """Edits of all sentences with their signals: of the trees, or of a copy with planted errors.
+
+    Of a copy, edits that nothing was planted for and that other places with the same words support
+    are left out: most of them are real inconsistencies, and would teach that these are none.
+    """
     sentence, edits, x, y = list[int](), list[Edit](), list[list[float]](), list[float]()
     confusions = list[tuple[str, str, str]]()
     rows, kinds, weights = list[int](), list[str](), list[float]()
@@ -200,6 +205,12 @@ def candidates(
             )
         found = edits_between(one.words, annotation, judgement)
         found += variation_edits(k, annotation, found, evidence.nuclei)
+        if copy is not None:
+            found = [
+                edit for edit in found
+                if any(error.is_hit(edit) for error in planted)
+                or not is_supported(k, annotation, edit, evidence.nuclei)
+            ]  # fmt: skip
         hits = [[error.is_hit(edit) for edit in found] for error in planted]
         kinds += [error.kind for error in planted]
         weights += [

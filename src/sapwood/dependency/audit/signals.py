@@ -304,6 +304,12 @@ def elsewhere_of(
     return nuclei.counts(number, *span), spans_of(annotation).get(span, NIL)
 
 
+def is_supported(number: int, annotation: Annotation, edit: Edit, nuclei: Nuclei) -> bool:
+    """Whether more of the other places with the same words are annotated otherwise than alike."""
+    found, here = elsewhere_of(number, annotation, edit, nuclei)
+    return found.total() - found[here] > found[here]
+
+
 def span_elsewhere(annotation: Annotation, edit: Edit) -> Span | None:
     """The span by which other places of an edit are looked up."""
     word = edit.words[0]
