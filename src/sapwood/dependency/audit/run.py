@@ -227,7 +227,7 @@ def candidates(
         edits += found
     return Candidates(
         np.array(sentence, np.int64), edits, confusions,
-        np.array(x, float).reshape(len(edits), -1), np.array(y), rows, kinds,
+        np.array(x, float).reshape(len(edits), -1 if edits else 0), np.array(y), rows, kinds,
         weights,
     )  # fmt: skip
 
