@@ -31,6 +31,7 @@ import numpy as np
 from audit import interval
 
 from sapwood.auditing.findings import N_FIRST
+from sapwood.auditing.scoring import Scored
 from sapwood.dependency.audit.edits import Edit, edits_between
 from sapwood.dependency.audit.located import LocatedSentences, read_located
 from sapwood.dependency.audit.planting import Planted, plant
@@ -39,7 +40,7 @@ from sapwood.dependency.audit.run import (
     ArcEvidence,
     judge_all,
     rank,
-    score_edits,
+    score_arc_edits,
 )
 from sapwood.dependency.audit.signals import posteriors_of, span_elsewhere, variation_edits
 from sapwood.execute import Processes
@@ -97,9 +98,8 @@ def _recall(found: Counter[str], total: Counter[str]) -> dict[str, float]:
     return {"recall": sum(found.values()) / sum(total.values()), **each}
 
 
-def by_audit(evidence: ArcEvidence, settings: ArcAuditSettings) -> list[tuple[int, Edit]]:
+def by_score(scored: Scored) -> list[tuple[int, Edit]]:
     """Edits by the score of the audit."""
-    scored = score_edits(evidence, settings)
     order = np.argsort(-scored.scores, kind="stable").tolist()
     return [(int(scored.clean.sentence[r]), scored.clean.edits[r]) for r in order]
 
@@ -155,8 +155,9 @@ def one_run(
     settings = ArcAuditSettings(folds=options.folds, fast=not options.full, seed=seed)
     before = sum(machine.cpu_of_all())
     evidence, documents = judge_all(bad, settings, Processes(options.jobs))
-    found = {"audit": measure(by_audit(evidence, settings), errors)}
-    audit = rank(evidence, bad, settings, documents)
+    scored = score_arc_edits(evidence, settings)
+    found = {"audit": measure(by_score(scored), errors)}
+    audit = rank(evidence, bad, settings, documents, scored)
     found["audit"] |= {
         "expected": audit.findings[:N_FIRST][-1].expected_precision,
         "eps": audit.trust.error_rate,
@@ -174,6 +175,26 @@ def one_run(
     return found
 
 
+def known_runs(file: Path | None) -> dict[tuple[str, float, int], dict[str, dict[str, float]]]:
+    """Runs that a file keeps, by corpus, rate and seed."""
+    if file is None or not file.exists():
+        return {}
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    return {(row["corpus"], row["rate"], row["seed"]): row["rows"] for row in rows}
+
+
+def print_runs(corpus: str, rate: float, runs: list[dict[str, dict[str, float]]]) -> None:
+    """Print the means of some runs, with intervals."""
+    print(f"\n{corpus}, {rate:.0%} planted, seeds: {len(runs)}")
+    names = list(runs[0]["audit"])
+    cells = [
+        (row, *(interval([run[row][n] for run in runs]) if n in runs[0][row] else ""
+                for n in names))
+        for row in runs[0]
+    ]  # fmt: skip
+    machine.print_table(["", *names], cells)
+
+
 def main() -> None:
     """Print a table for each corpus and rate; each run is kept as soon as it ends."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
@@ -184,30 +205,33 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--full", action="store_true", help="networks too")
-    parser.add_argument("--json", type=Path, help="append the numbers of each run there, a line")
+    parser.add_argument("--json", type=Path, help="keep runs there, and make only those missing")
+    parser.add_argument("--table", action="store_true", help="print what --json keeps, run nothing")
     options = parser.parse_args()
+    known = known_runs(options.json)
+    if options.table:
+        for corpus, rate in sorted({key[:2] for key in known}):
+            print_runs(
+                corpus, rate, [run for key, run in known.items() if key[:2] == (corpus, rate)]
+            )
+        return
     machine.print_facts("audit of errors planted in dependency trees", options.jobs)
     for corpus in options.corpora.split(","):
         located = some_documents(corpus, options.sentences)
-        clean, _ = judge_all(located, ArcAuditSettings(folds=2, fast=True), Processes(options.jobs))
+        settings = ArcAuditSettings(folds=2, fast=True)
+        clean, _ = judge_all(located, settings, Processes(options.jobs))
+        print(f"{corpus}: {len(located.sentences):,} sentences")
         for rate in map(float, options.rates.split(",")):
-            runs = []
             for seed in range(options.seeds):
-                runs.append(one_run(located, clean, rate, seed, options))
-                if options.json:
-                    row = {"corpus": corpus, "rate": rate, "seed": seed, "rows": runs[-1]}
-                    with options.json.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
-            print(f"\n{corpus}, {len(located.sentences):,} sentences, {rate:.0%} planted")
-            names = list(runs[0]["audit"])
-            machine.print_table(
-                ["", *names],
-                [
-                    (row, *(interval([run[row][n] for run in runs]) if n in runs[0][row] else ""
-                            for n in names))
-                    for row in runs[0]
-                ],
-            )  # fmt: skip
+                if (corpus, rate, seed) not in known:
+                    rows = one_run(located, clean, rate, seed, options)
+                    known[corpus, rate, seed] = rows
+                    row = {"corpus": corpus, "rate": rate, "seed": seed, "rows": rows}
+                    if options.json:
+                        with options.json.open("a") as file:
+                            file.write(json.dumps(row) + "\n")
+            runs = [known[corpus, rate, seed] for seed in range(options.seeds)]
+            print_runs(corpus, rate, runs)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ PLAN = (
         ("--corpora", "ptb", "--rates", "0.02", "--trees", "600", "--seeds", "1"),
         ("--corpora", "ptb,craft,icepahc,gum_open"),
     ),
+    ("audit_arcs.py", ("--sentences", "300", "--rates", "0.02", "--seeds", "1"), ()),
     ("spectral.py", ("--corpus", "ptb", "--states", "8,16"), ()),
     ("em.py", ("--states", "8,16"), ("--table",)),
     ("memory_table.py", ("--sizes", "1kB", "3MB", "--seconds", "20"), ()),

@@ -32,7 +32,7 @@ from sapwood.core.errors import CorpusError, ModelFormatError, SapwoodError, cou
 from sapwood.core.outputs import check_output, hold_output, write_bytes
 
 FORMAT = "audit decisions 2"
-FORMATS = ("audit decisions 1", FORMAT)  # version 1 had no parts
+_READABLE = ("audit decisions 1", FORMAT)  # version 1 had no parts
 ACCEPT, REJECT, SKIP = "accept", "reject", "skip"
 _PACK: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
     ".gz": (gzip.decompress, lambda data: gzip.compress(data, mtime=0)),
@@ -112,7 +112,7 @@ def read_decisions(path: str | Path) -> tuple[dict[str, str], list[Decision]]:
         raise CorpusError(f"cannot read: {error.strerror}", file=str(path), hint=hint) from error
     except (ValueError, RecursionError) as error:
         raise _not_decisions(path, "it is not JSON") from error
-    if not isinstance(data, dict) or data.get("sapwood") not in FORMATS:
+    if not isinstance(data, dict) or data.get("sapwood") not in _READABLE:
         found = data.get("sapwood") if isinstance(data, dict) else data
         raise _not_decisions(path, f'"sapwood" is {describe(found)}, expected {FORMAT!r}')
     files, rows = data.get("files"), data.get("decisions")

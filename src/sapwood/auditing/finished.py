@@ -88,7 +88,7 @@ def remove_folds(folder: Path) -> None:
         folder.rmdir()
 
 
-def digest_of(items: Iterable[object]) -> str:
+def hash_items(items: Iterable[object]) -> str:
     """A hash of things in their order, by their representations."""
     made = hashlib.sha256()
     for item in items:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 N_PRINTED = 20  # findings that are printed unless --top or --expect says otherwise
 N_WORDS = 12  # of a finding that are printed
+N_ELSEWHERE = 3  # other places of a finding that are printed
 
 MOST_IN_REPORT = 1000  # findings of a report unless --top says otherwise: about 16 kB each
 
@@ -281,7 +282,8 @@ def finding_lines(one: Finding) -> list[str]:
         f"over {' '.join(words[part.start : part.end])}"
         for part in one.parts[1:]
     ]
-    return lines
+    places = [f"{p.annotation} at {p.file}:{p.line}" for p in one.elsewhere[:N_ELSEWHERE]]
+    return lines + ([f"      the same words elsewhere: {', '.join(places)}"] if places else [])
 
 
 def trust_lines(trust: Trust) -> list[str]:

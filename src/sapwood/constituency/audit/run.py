@@ -20,7 +20,7 @@ from sapwood.auditing.combine import (
     weight_of_planted,
 )
 from sapwood.auditing.findings import Audit, Elsewhere, Finding, Part, Trust, finding_id
-from sapwood.auditing.finished import FinishedFolds, digest_of
+from sapwood.auditing.finished import FinishedFolds, hash_items
 from sapwood.auditing.nuclei import NIL, Nuclei, count_differences
 from sapwood.auditing.scoring import Candidates, Scored, measure, score_candidates
 from sapwood.auditing.stages import (
@@ -180,8 +180,8 @@ def finished_folds(
     """The finished folds of an audit of these trees with these settings."""
     trees = ((tree.words, tree.annotation) for tree in located.trees)
     origin = {
-        "Sapwood": __version__, "trees": digest_of(trees),
-        "documents": digest_of(documents.tolist()), "folds": settings.folds,
+        "Sapwood": __version__, "trees": hash_items(trees),
+        "documents": hash_items(documents.tolist()), "folds": settings.folds,
         "plan": list(map(str, settings.plan)) if settings.fast else "best",
         "budget": settings.budget, "seed": settings.seed,
     }  # fmt: skip

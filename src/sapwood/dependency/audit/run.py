@@ -14,7 +14,7 @@ import numpy as np
 from sapwood import __version__
 from sapwood.auditing.combine import weight_of_planted
 from sapwood.auditing.findings import Audit, Elsewhere, Finding, Part, Trust, finding_id
-from sapwood.auditing.finished import FinishedFolds, digest_of
+from sapwood.auditing.finished import FinishedFolds, hash_items
 from sapwood.auditing.nuclei import NIL, Nuclei, count_differences
 from sapwood.auditing.scoring import Candidates, Scored, measure, score_candidates
 from sapwood.auditing.stages import (
@@ -37,7 +37,9 @@ from sapwood.dependency.audit.planting import Confusions, Planted, plant
 from sapwood.dependency.audit.posteriors import Judgement, judge_fold
 from sapwood.dependency.audit.signals import (
     ArcCounts,
+    Disagreements,
     Scene,
+    is_supported,
     label_frequency,
     posteriors_of,
     signals_of,
@@ -101,11 +103,13 @@ class ArcEvidence:
     counts: ArcCounts = field(init=False)
     nuclei: Nuclei = field(init=False)
     confusions: Confusions = field(init=False)
+    disagreements: Disagreements = field(init=False)
 
     def __post_init__(self) -> None:
         self.counts = ArcCounts(self.sentences, self.folds.tolist())
         self.spans = [spans_of(one.annotation) for one in self.sentences]
         self.nuclei = Nuclei([one.words for one in self.sentences], self.spans)
+        self.disagreements = Disagreements(self.sentences, self.judgements)
         self.confusions = Confusions()
         for one, judgement in zip(self.sentences, self.judgements, strict=True):
             self.confusions.add(one.annotation, judgement)
@@ -154,19 +158,19 @@ def judge_all(
         return list(judge_fold(sentences, inside, _learner(settings, engine), engine))
 
     judge = FoldJudge(judge_one, pack_judgements, unpack_judgements)
-    finished = finished_folds(located, parts.documents, settings, work)
+    finished = finished_arc_folds(located, parts.documents, settings, work)
     judgements = judge_folds(parts.folds, finished, judge)
     return ArcEvidence(sentences, parts.documents, parts.folds, judgements), parts.what
 
 
-def finished_folds(
+def finished_arc_folds(
     located: LocatedSentences, documents: IntArray, settings: ArcAuditSettings, work: Path | None
 ) -> FinishedFolds:
     """The finished folds of an audit of these sentences with these settings."""
     sentences = ((one.words, one.xpos, one.annotation) for one in located.sentences)
     origin = {
-        "Sapwood": __version__, "sentences": digest_of(sentences),
-        "documents": digest_of(documents.tolist()), "folds": settings.folds,
+        "Sapwood": __version__, "sentences": hash_items(sentences),
+        "documents": hash_items(documents.tolist()), "folds": settings.folds,
         "plan": "first" if settings.fast else "best", "budget": settings.budget,
         "seed": settings.seed,
     }  # fmt: skip
@@ -184,7 +188,11 @@ def _learner(settings: ArcAuditSettings, engine: Engine) -> ArcCRF | ArcEnsemble
 def candidates(
     evidence: ArcEvidence, settings: ArcAuditSettings, copy: int | None = None
 ) -> Candidates:
-    """Edits of all sentences with their signals: of the trees, or of a copy with planted errors."""
+    """Edits of all sentences with their signals: of the trees, or of a copy with planted errors.
+
+    Of a copy, edits that nothing was planted for and that other places with the same words support
+    are left out: most of them are real inconsistencies, and would teach that these are none.
+    """
     sentence, edits, x, y = list[int](), list[Edit](), list[list[float]](), list[float]()
     confusions = list[tuple[str, str, str]]()
     rows, kinds, weights = list[int](), list[str](), list[float]()
@@ -198,6 +206,12 @@ def candidates(
             )
         found = edits_between(one.words, annotation, judgement)
         found += variation_edits(k, annotation, found, evidence.nuclei)
+        if copy is not None:
+            found = [
+                edit for edit in found
+                if any(error.is_hit(edit) for error in planted)
+                or not is_supported(k, annotation, edit, evidence.nuclei)
+            ]  # fmt: skip
         hits = [[error.is_hit(edit) for edit in found] for error in planted]
         kinds += [error.kind for error in planted]
         weights += [
@@ -205,13 +219,16 @@ def candidates(
         ]
         rows += [len(edits) + hit.index(True) if True in hit else -1 for hit in hits]
         y += [float(any(hit[e] for hit in hits)) for e in range(len(found))]
-        x += signals_of(evidence.scene(k, annotation), found, evidence.counts, evidence.nuclei)
+        x += signals_of(
+            evidence.scene(k, annotation), found, evidence.counts, evidence.nuclei,
+            evidence.disagreements,
+        )  # fmt: skip
         confusions += [_confusion(annotation, edit) for edit in found]
         sentence += [k] * len(found)
         edits += found
     return Candidates(
         np.array(sentence, np.int64), edits, confusions,
-        np.array(x, float).reshape(len(edits), -1), np.array(y), rows, kinds,
+        np.array(x, float).reshape(len(edits), -1 if edits else 0), np.array(y), rows, kinds,
         weights,
     )  # fmt: skip
 
@@ -224,7 +241,7 @@ def _confusion(annotation: Annotation, edit: Edit) -> tuple[str, str, str]:
     return kind, annotation.relations[edit.words[0] - 1], edit.relations[0]
 
 
-def score_edits(evidence: ArcEvidence, settings: ArcAuditSettings) -> Scored:
+def score_arc_edits(evidence: ArcEvidence, settings: ArcAuditSettings) -> Scored:
     """Score all candidates by combiners that were learnt from planted errors elsewhere."""
     per_copy = max(1.0, settings.planted_rate * evidence.n_nodes)
     n = int(np.clip(np.ceil(settings.planted_least / per_copy), 1, settings.most_copies))
@@ -235,10 +252,14 @@ def score_edits(evidence: ArcEvidence, settings: ArcAuditSettings) -> Scored:
 
 
 def rank(
-    evidence: ArcEvidence, located: LocatedSentences, settings: ArcAuditSettings, documents: str
+    evidence: ArcEvidence,
+    located: LocatedSentences,
+    settings: ArcAuditSettings,
+    documents: str,
+    scored: Scored | None = None,
 ) -> Audit:
-    """The findings of sentences that have been judged."""
-    scored = score_edits(evidence, settings)
+    """The findings of sentences that have been judged, and scored if they have been."""
+    scored = scored or score_arc_edits(evidence, settings)
     precision, recall, n_planted = measure(scored)
     words = [one.words for one in evidence.sentences]
     repeated, different = count_differences(words, evidence.spans)
