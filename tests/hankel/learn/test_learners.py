@@ -304,6 +304,20 @@ def test_what_a_solver_tells_of_itself() -> None:
     assert told["feasibility"] < 1e-9
 
 
+@pytest.mark.parametrize("n_states", [2, None])
+def test_strings_that_are_all_too_long_are_refused_before_a_matrix_is_made(
+    monkeypatch: pytest.MonkeyPatch, n_states: int | None
+) -> None:
+    """Nothing is known of the Hankel matrix: it took a gigabyte to say so."""
+    monkeypatch.setattr(
+        unsupervised_wcfg, "problem_of", lambda *_, **__: pytest.fail("the matrix was made")
+    )
+    text = [["a", "b"] * 10, ["b", "a"] * 9]
+    with pytest.raises(SapwoodError, match="has rank 0") as caught:
+        sw.UnsupervisedWCFG(n_states, basis=0.01).fit(text)
+    assert "take a larger --basis, or more text" in str(caught.value.hint)
+
+
 def test_factors_of_three_symbols_give_the_grammar() -> None:
     """Nine pairs of symbols fix the four weights of each state by least squares."""
     target = strings_grammar(2, 3, seed=5)

@@ -30,7 +30,7 @@ a yield are sums of them. Yields with entries at the same places share everythin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 from typing import Any
@@ -155,8 +155,23 @@ def _all_entries(basis: Basis, composed: bool) -> Iterator[tuple[Inside, Place, 
                 yield words, (i, i + cut, k, j, 0), row, column
 
 
+def is_known(basis: Basis, observed: Iterable[Inside]) -> bool:
+    """Whether any of the observed strings has a place in the matrix of a basis.
+
+    Where none has, the matrix of the least nuclear norm is zero.
+
+    Examples
+    --------
+    >>> basis = Basis(("a",), (((), ()), (("a",), ())), (("a",),))
+    >>> is_known(basis, [("a", "a")]), is_known(basis, [("a",) * 4])
+    (True, False)
+    """
+    short = (words for words in observed if len(words) <= LONGEST_YIELD)
+    return next(_entries_of(basis, short), None) is not None
+
+
 def _entries_of(
-    basis: Basis, observed: Mapping[Inside, float]
+    basis: Basis, observed: Iterable[Inside]
 ) -> Iterator[tuple[Inside, Place, int, int]]:
     row_of, column_of, s = basis.row, basis.column, len(basis.insides)
     for words in observed:

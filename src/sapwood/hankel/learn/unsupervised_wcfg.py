@@ -24,7 +24,12 @@ from sapwood.core.arrays import FloatArray, IntArray, starts_of
 from sapwood.core.errors import count
 from sapwood.core.learner import FLAG, Info, at_least, maybe, one_of, parameter, whole
 from sapwood.core.progress import counted
-from sapwood.hankel.learn.consistency import problem_of, refuse_long_list, refuse_oversize
+from sapwood.hankel.learn.consistency import (
+    is_known,
+    problem_of,
+    refuse_long_list,
+    refuse_oversize,
+)
 from sapwood.hankel.learn.moments import Basis, Inside, count_cuts, frequencies, symbols_of
 from sapwood.hankel.learn.shared import (
     RankParameters,
@@ -159,6 +164,8 @@ class UnsupervisedWCFG(RankParameters):
         """The Hankel matrix, and the grammar that Lemma 1 makes of it."""
         s = len(basis.insides)
         info.extra["basis"] = basis.shape
+        if not is_known(basis, observed):  # before a matrix that is zero is completed
+            factorise(np.zeros((len(basis.contexts), s)), n or 1)  # refuses it
         is_factored = self.solver == "factored"
         problem = problem_of(
             basis, observed, only_observed=is_factored, slack=self.slack,
