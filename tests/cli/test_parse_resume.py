@@ -50,7 +50,7 @@ def begin(cli, model: Path, corpus: Path, out: Path, options: list[str]) -> byte
     part, note = parts_of(elsewhere)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sapwood.cli.constituency.parse._answers", _stopping)
+        patch.setattr("sapwood.cli.constituency.parse.stream_answers", _stopping)
         assert cli("parse", model, corpus, "-o", elsewhere, "--resume", *options).status == 130
     part.replace(parts_of(out)[0])
     note.replace(parts_of(out)[1])
@@ -106,7 +106,7 @@ def test_what_is_done_is_not_done_again(cli, model: Path, corpus: Path, tmp_path
 def test_ctrl_c_tells_how_to_go_on(
     cli, model: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sapwood.cli.constituency.parse._answers", _stopping)
+    monkeypatch.setattr("sapwood.cli.constituency.parse.stream_answers", _stopping)
     out = tmp_path / "out"
     result = cli("parse", model, corpus, "-o", out, "--resume")
     part, note = parts_of(out)
@@ -120,7 +120,7 @@ def test_ctrl_c_tells_how_to_go_on(
 def test_without_resume_nothing_is_kept(
     cli, model: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sapwood.cli.constituency.parse._answers", _stopping)
+    monkeypatch.setattr("sapwood.cli.constituency.parse.stream_answers", _stopping)
     result = cli("parse", model, corpus, "-o", tmp_path / "out")
     assert (result.status, result.err) == (130, "interrupted\n")
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.txt"]
