@@ -9,7 +9,7 @@ from sapwood.corpora.tokenize import PennTokenizer, Token
 
 # Prefixes that stay with their word.
 _PREFIXES = (
-    "anti bi co counter de e ex extra inter intra macro mega meta micro mid mini mis multi non "
+    "anti bi co counter de e ex extra inter intra macro mega meta micro mid mini multi non "
     "post pre pro pseudo quasi re semi sub super trans tri ultra un uni vice x"
 )
 _SIGNS = ["/", "=", "<", ">", "+", "*", "~", "|", "^", "[", "]", "{", "}"]
