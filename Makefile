@@ -15,8 +15,10 @@ help: ## list the targets
 demo: $(VENV)/installed ## train, parse and evaluate on bundled data, in under a minute
 	$(BIN)/sapwood demo
 
+# Byte code of sources and tests is kept, whatever the environment says: the tests start many processes.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/installed-dev ## the fast suite
-	$(BIN)/python -m pytest -n 2 -m "not slow and not browser"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not browser"
 
 test-browser: $(VENV)/installed-dev ## the page and the site in a real Chromium; skipped where there is none
 	$(BIN)/python -m pytest -n 0 -m browser tests/web tests/test_site.py

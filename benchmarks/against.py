@@ -4,7 +4,7 @@ Processes of the two checkouts take turns, so that other work on the machine slo
 ratio is of seconds measured one after the other. Both read the same model files and texts. A ratio
 above 1 says that this checkout is slower.
 
-python benchmarks/against.py --other OLD/src --parts parsing --models em.sapwood mix.sapwood
+python benchmarks/against.py --other OLD/src --parts parsing --models em.sapwood arcs.sapwood
 python benchmarks/against.py --other OLD/src --parts training --repeats 3
 python benchmarks/against.py --other OLD/src --parts start --repeats 15
 """
@@ -48,7 +48,11 @@ TRAINING = {
     "depend train latent": "depend train {arcs} -o {out} --method latent --states 4",
     "depend train rerank": "depend train {arcs} -o {out} --method rerank --states 4",
     "depend train best": "depend train {arcs} -o {out} --budget 90s",
+    "depend train spectral": "depend train {arcs} -o {out} --method spectral --seen both",
+    "depend train em": "depend train {arcs} -o {out} --method em --states 4 --children",
     "hankel learn": "hankel learn {trees} -o {out} --supervised --states 8",
+    "hankel learn direct": "hankel learn {pairs} -o {out} --states 2 --solver direct",
+    "hankel learn admm": "hankel learn {pairs} -o {out} --states 2",
     "hankel learn em": "hankel learn {strings} -o {out} --method em --states 3",
     "hankel learn wfa": "hankel learn {strings} -o {out} --method wfa --states 8",
     "lm train kn": "lm train {strings} -o {out} --method kn",
@@ -61,6 +65,9 @@ TRAINING = {
     "embed cca": "embed {strings} -o {out} --dimension 20",
     "embed two-step": "embed {strings} -o {out} --dimension 20 --method two-step",
     "embed bigram": "embed {strings} -o {out} --dimension 20 --method bigram",
+    "embed lr-mvl": "embed {strings} -o {out} --dimension 20 --method lr-mvl",
+    "unmix pcfg-ie": "unmix pcfg-ie {pairs} -o {out} --states 2 --refine em",
+    "unmix dep-ies": "unmix dep-ies {pairs} -o {out} --refine moments",
 }
 MOST_NAMES = 6  # of parts of files that differ
 STARTS = {
@@ -99,14 +106,17 @@ def serve_passes(model: str, sentences_file: str, decoder: str) -> None:
     if Path(sw.__file__).parents[1] != Path(os.environ["PYTHONPATH"]):
         sys.exit(f"error: {sw.__file__} is not of {os.environ['PYTHONPATH']}")
     sentences = json.loads(Path(sentences_file).read_text(encoding="utf-8"))
-    parser = sw.Parser(sw.load(model), decoder=decoder)
+    loaded = sw.load(model)
+    is_of_arcs = isinstance(loaded, sw.ArcModel)
+    parser: Any = sw.ArcParser(loaded) if is_of_arcs else sw.Parser(loaded, decoder=decoder)
     passes: dict[str, Callable[[], Any]] = {
         "one by one": lambda: map(parser.parse, sentences),
         "stream": lambda: parser.parse_many(sentences),
     }
     for line in sys.stdin:
         began = process_time()
-        trees = [str(parse.tree) for parse in passes[line.strip()]()]
+        parses = passes[line.strip()]()
+        trees = [str(parse.arcs if is_of_arcs else parse.tree) for parse in parses]
         seconds = process_time() - began
         hashes = [sha256(tree.encode()).hexdigest()[:16] for tree in trees]
         print(json.dumps([seconds, hashes]), flush=True)
@@ -185,7 +195,7 @@ def cpu_of(
 
 
 def texts_to_learn_from(folder: Path) -> dict[str, Path]:
-    """The bundled trees, their strings, and their dependencies by heads, as files."""
+    """The bundled trees, their strings and dependencies, and strings of two words, as files."""
     from sapwood.constituency.data.treebank import sample_path
 
     found = {"trees": folder / "trees.mrg"}
@@ -195,6 +205,9 @@ def texts_to_learn_from(folder: Path) -> dict[str, Path]:
         full = ("-m", "sapwood", *command, str(found["trees"]), "-o", str(found[name]))
         _, done = cpu_of(full, SOURCES)
         done.check_returncode()
+    few = ["a b a", "b a b", "a a b", "b b a", "a b b", "a b", "b a", "a a", "a b a b"]
+    found["pairs"] = folder / "pairs.txt"
+    found["pairs"].write_text("\n".join(few * 200) + "\n", encoding="utf-8")
     return found
 
 
@@ -213,7 +226,8 @@ def training_rows(given: argparse.Namespace, folder: Path) -> list[tuple[str, ..
             seconds = {}
             for sources in list(files)[:: 1 if index % 2 == 0 else -1]:
                 arguments = template.format(**texts, out=files[sources]).split()
-                command = ("-m", "sapwood", *arguments, "--force", "--jobs", "1")
+                jobs = () if arguments[0] == "unmix" else ("--jobs", "1")
+                command = ("-m", "sapwood", *arguments, "--force", *jobs)
                 seconds[sources], done = cpu_of(command, sources)
                 if done.returncode:
                     failed = f"{sources}: {done.stderr.strip().splitlines()[-1]}"

@@ -12,8 +12,9 @@ parser      disagreement with one parser (spectral 16) alone, by the odds of its
 
 `first 100` is the fraction of planted errors among the first 100 parts (or trees); real errors
 count as wrong. `recall` is the fraction of all planted errors among twice as many parts (or in
-trees that together hold so many brackets and tags). `expected` is the precision that the audit
-itself expects of its first 100, `eps` its estimate of the error rate.
+trees that together hold so many brackets and tags). A second table compares the precision that the
+audit expects of its first parts with the fraction of planted errors among them. Each run is
+appended to the file of `--json` as a line, and is not repeated when that file is given again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import argparse
 import json
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +31,13 @@ import machine  # first: it pins BLAS to one thread
 import numpy as np
 
 import sapwood as sw
-from sapwood.auditing.findings import Audit
 from sapwood.constituency.audit.located import LocatedTrees, locate
 from sapwood.constituency.audit.parts import Edit, edits_between
 from sapwood.constituency.audit.planting import Planted, plant_in_tree
 from sapwood.constituency.audit.run import (
     AuditSettings,
     Evidence,
-    audit_evidence,
+    expect,
     judge_trees,
     score_edits,
 )
@@ -45,6 +46,8 @@ from sapwood.execute import Processes
 
 ONE = (sw.Candidate("spectral", 16),)
 KINDS = ("label", "tag", "boundary", "missing", "extra")
+ROWS = ("audit", "variation", "trees", "parser")
+DEPTHS = (20, 50, 100, 200, 400, 800)
 N_FIRST = 100
 
 
@@ -77,11 +80,13 @@ def measure(edits: list[tuple[int, Edit]], errors: list[list[Planted]]) -> dict[
     return {"first 100": float(np.mean(first)), "recall": sum(found.values()) / n, **recall}
 
 
-def by_audit(evidence: Evidence, settings: AuditSettings) -> list[tuple[int, Edit]]:
-    """Edits by the score of the audit."""
+def by_audit(evidence: Evidence, settings: AuditSettings) -> tuple[list[tuple[int, Edit]], Any]:
+    """Edits by the score of the audit, with the precision that is expected down to each."""
     scored = score_edits(evidence, settings)
+    expected, _ = expect(evidence, scored, settings)
     order = np.argsort(-scored.scores, kind="stable").tolist()
-    return [(int(scored.clean.sentence[r]), scored.clean.edits[r]) for r in order]
+    edits = [(int(scored.clean.sentence[r]), scored.clean.edits[r]) for r in order]
+    return edits, expected[order]
 
 
 def by_variation(evidence: Evidence) -> list[tuple[int, Edit]]:
@@ -137,21 +142,19 @@ def one_run(
     bad, errors = planted_trees(located, clean, rate, seed)
     settings = AuditSettings(folds=options.folds, fast=not options.full, seed=seed)
     engine = Processes(options.jobs)
-    with machine.Clock() as clock:
-        evidence, documents = judge_trees(bad, settings, engine)
-    found = {"audit": measure(by_audit(evidence, settings), errors)}
-    audit: Audit = audit_evidence(evidence, bad, settings, documents)
-    first = [one.expected_precision for one in audit.findings[:N_FIRST]]
-    found["audit"] |= {
-        "expected": first[-1], "eps": audit.trust.error_rate, "cpu": clock.cpu,
-        "own first 100": audit.trust.precision_at_100 or 0.0,
-        "own recall": audit.trust.recall["all"],
-    }  # fmt: skip
+    before = sum(machine.cpu_of_all())
+    evidence, _ = judge_trees(bad, settings, engine)
+    edits, expected = by_audit(evidence, settings)
+    cpu = sum(machine.cpu_of_all()) - before
+    found = {"audit": measure(edits, errors) | {"cpu": cpu}}
     found["variation"] = measure(by_variation(evidence), errors)
     found["trees"] = by_tree(evidence, errors)
-    one = replace(settings, fast=True, plan=ONE)
-    alone, _ = judge_trees(bad, one, engine)
+    alone, _ = judge_trees(bad, replace(settings, fast=True, plan=ONE), engine)
     found["parser"] = measure(by_parser(alone), errors)
+    is_right = np.array([any(e.is_hit(edit) for e in errors[k]) for k, edit in edits])
+    for n in DEPTHS:
+        if n <= len(edits):
+            found[f"depth {n}"] = {"expected": expected[n - 1], "planted": is_right[:n].mean()}
     return found
 
 
@@ -164,37 +167,73 @@ def interval(values: list[float]) -> str:
     return f"{np.mean(values):.3f} ± {spread:.3f}"
 
 
+def print_tables(runs: list[dict[str, Any]]) -> None:
+    """Print the tables of one corpus and rate."""
+    first = runs[0]
+    print(f"\n{first['corpus']}, {first['trees']:,} trees, {first['rate']:.0%} planted, "
+          f"{len(runs)} seeds")  # fmt: skip
+    rows = [run["rows"] for run in runs]
+    names = list(rows[0]["audit"])
+    machine.print_table(
+        ["", *names],
+        [
+            (row, *(interval([one[row][n] for one in rows]) if n in rows[0][row] else ""
+                    for n in names))
+            for row in ROWS
+        ],
+    )  # fmt: skip
+    depths = [row for row in rows[0] if row.startswith("depth")]
+    machine.print_table(
+        ["first", "expected", "planted"],
+        [
+            (row.split()[1], *(interval([one[row][n] for one in rows if row in one])
+                               for n in ("expected", "planted")))
+            for row in depths
+        ],
+    )  # fmt: skip
+
+
+def read_runs(path: Path | None) -> list[dict[str, Any]]:
+    """Runs that were made before."""
+    if path is None or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def main() -> None:
-    """Print a table for each corpus and rate."""
+    """Make all runs that are missing, and print tables for each corpus and rate."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--corpora", default="ptb,craft")
-    parser.add_argument("--rates", default="0.01,0.02,0.05")
-    parser.add_argument("--trees", type=int, default=3000, help="first trees of each corpus")
+    parser.add_argument("--corpora", default="ptb,craft,icepahc,gum_open")
+    parser.add_argument("--rates", default="0.02,0.01,0.05")
+    parser.add_argument("--trees", type=int, default=800, help="first trees of each corpus")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--folds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--full", action="store_true", help="networks too, not only grammars")
-    parser.add_argument("--json", type=Path, help="write all numbers there")
+    parser.add_argument("--json", type=Path, help="append a line for each run")
     options = parser.parse_args()
     machine.print_facts("audit of planted errors", options.jobs)
-    every: dict[str, Any] = {}
-    for corpus in options.corpora.split(","):
-        located = locate(machine.gold_trees(corpus, "train", options.trees))
-        settings = AuditSettings(folds=2, fast=True, plan=ONE)
-        clean, _ = judge_trees(located, settings, Processes(options.jobs))
-        for rate in map(float, options.rates.split(",")):
-            runs = [one_run(located, clean, rate, s, options) for s in range(options.seeds)]
-            print(f"\n{corpus}, {len(located.trees):,} trees, {rate:.0%} planted")
-            names = list(runs[0]["audit"])
-            rows = [
-                (row, *(interval([run[row][n] for run in runs]) if n in runs[0][row] else ""
-                        for n in names))
-                for row in runs[0]
-            ]  # fmt: skip
-            machine.print_table(["", *names], rows)
-            every[f"{corpus} {rate}"] = runs
-    if options.json:
-        options.json.write_text(json.dumps(every, indent=1))
+    runs = read_runs(options.json)
+    done = {(run["corpus"], run["rate"], run["seed"]) for run in runs}
+    corpora, rates = options.corpora.split(","), [float(r) for r in options.rates.split(",")]
+    clean: dict[str, tuple[LocatedTrees, Evidence]] = {}
+    for rate, corpus, seed in product(rates, corpora, range(options.seeds)):
+        if (corpus, rate, seed) in done:
+            continue
+        if corpus not in clean:
+            located = locate(machine.gold_trees(corpus, "train", options.trees))
+            settings = AuditSettings(folds=2, fast=True, plan=ONE)
+            clean[corpus] = located, judge_trees(located, settings, Processes(options.jobs))[0]
+        rows = one_run(*clean[corpus], rate, seed, options)
+        n = len(clean[corpus][0].trees)
+        runs.append({"corpus": corpus, "rate": rate, "seed": seed, "trees": n, "rows": rows})
+        if options.json:
+            with options.json.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(runs[-1]) + "\n")
+    for rate, corpus in product(rates, corpora):
+        mine = [run for run in runs if (run["corpus"], run["rate"]) == (corpus, rate)]
+        if mine:
+            print_tables(mine)
 
 
 if __name__ == "__main__":

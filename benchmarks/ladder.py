@@ -28,7 +28,7 @@ from sapwood.constituency.grammar.ensemble import Member
 from sapwood.constituency.learn.dev_scores import MixScorer, score_on_dev
 from sapwood.constituency.learn.ensemble import estimator_of
 from sapwood.constituency.learn.ensemble_budget import EnsembleSettings
-from sapwood.constituency.parse import spans
+from sapwood.constituency.parse import decoders
 from sapwood.constituency.parse.posteriors import BracketPosteriors, split_codes
 
 PARTS = 5
@@ -146,12 +146,12 @@ class SecondStage:
 @contextmanager
 def bracket_cost(cost: float) -> Iterator[None]:
     """What a bracket must be worth, for a while."""
-    usual = spans.BRACKET_COST
-    spans.BRACKET_COST = cost
+    usual = decoders.BRACKET_COST
+    decoders.BRACKET_COST = cost
     try:
         yield
     finally:
-        spans.BRACKET_COST = usual
+        decoders.BRACKET_COST = usual
 
 
 def at_cost(fold: Fold, cost: float) -> Scores:

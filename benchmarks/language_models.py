@@ -29,15 +29,9 @@ from sapwood.execute import Threads
 from sapwood.lm.data.counting import CountSettings, count_text
 from sapwood.lm.data.ngrams import NgramCounts
 from sapwood.lm.evaluate import perplexity
-from sapwood.lm.learn import latent
-from sapwood.lm.learn.latent import (
-    BigramEM,
-    EngineEStep,
-    cut_pairs,
-    follow_counts,
-    random_states,
-    word_distribution,
-)
+from sapwood.lm.learn import bigram_em
+from sapwood.lm.learn.bigram_em import BigramEM, EngineEStep, cut_pairs, random_states
+from sapwood.lm.learn.latent import follow_counts, word_distribution
 from sapwood.lm.model.language_model import LanguageModel
 
 BROWN = (800_000, 900_000, 1_000_000)
@@ -103,7 +97,7 @@ def paper(most_states: int) -> None:
     Each keeps the iteration that is best on the held-out part by its own perplexity.
     """
     counts, held, texts = brown_counts()
-    rows, usual = [], latent.STOP_WEIGHT
+    rows, usual = [], bigram_em.STOP_WEIGHT
     for order in (2, 3):
         model = sw.KneserNey(order, is_modified=False).fit(counts).model_
         rows.append([f"Kneser-Ney {order}", "", *score(model, texts), "", "", "", ""])
@@ -112,7 +106,7 @@ def paper(most_states: int) -> None:
             found: list[str | int] = []
             for is_alone in (True, False):
                 prior = {"prior": 0.0} if is_alone else {}
-                latent.STOP_WEIGHT = 0.0 if is_alone else usual
+                bigram_em.STOP_WEIGHT = 0.0 if is_alone else usual
                 if title == "em":
                     learner: Any = sw.EMBigram(m, n_blocks=1, **prior)
                 else:

@@ -161,8 +161,8 @@ def prepare(kind: str, method: str, values: dict[str, Any], path: str) -> tuple[
     from sapwood.execute import Threads
     from sapwood.identify.learn import unmix
     from sapwood.lm.data.counting import as_counts
+    from sapwood.lm.learn import LM_METHODS
     from sapwood.lm.learn.eigenwords import WordEmbedding
-    from sapwood.lm.learn.methods import LM_METHODS
 
     engine = Threads(2)
     if kind.startswith("read"):

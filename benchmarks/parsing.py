@@ -24,7 +24,7 @@ import machine
 import sapwood as sw
 from sapwood.constituency.evaluate.bracketing import bracketing
 from sapwood.constituency.evaluate.reliability import calibration, graded
-from sapwood.constituency.parse import charts, spans
+from sapwood.constituency.parse import charts
 from sapwood.constituency.parse import parser as parsers
 from sapwood.constituency.parse import posteriors as ensembles
 from sapwood.execute import Processes
@@ -222,11 +222,11 @@ class Stages:
         homes = {
             "tags of the words": [(charts, "tag_weights")],
             "averages": [
-                (ensembles, "prune_more"), (ensembles, "combine_posteriors"),
+                (charts, "prune_more"), (charts, "combine_posteriors"),
                 (ensembles.PreparedEnsemble, "average"), (ensembles, "item_labels"),
                 (ensembles, "sum_by_bracket"), (ensembles, "average_brackets"),
             ],
-            "network": [(spans.NetworkReader, "read_many")],
+            "network": [(ensembles.NetworkReader, "read_many")],
             "decoding": [(parsers, "unconstrained_tree"), (parsers, "decode")],
         }  # fmt: skip
         with ExitStack() as stack:
@@ -236,7 +236,7 @@ class Stages:
                     stack.enter_context(mock.patch.object(home, name, found))
             for home, name, stage in (
                 (charts, "plain_posteriors", "chart"),
-                (ensembles, "posteriors", "posteriors of"),
+                (charts, "posteriors", "posteriors of"),
             ):
                 found = self.watch(getattr(home, name), partial(named, stage))
                 stack.enter_context(mock.patch.object(home, name, found))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 settings.register_profile(
     "ci",
     derandomize=True,
+    max_examples=50,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -85,7 +86,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs compiled kernels where they are run as they are written."""
+    """Skip what needs compiled kernels where they are run as they are written.
+
+    Tests of the cluster come last: it takes processor time even when it has nothing to do.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("dask") is not None)
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         for item in items:
             if item.get_closest_marker("compiled"):
@@ -98,12 +103,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 Learn = Callable[..., "LatentGrammar"]
 
 
+@cache
+def bundled(split: str) -> Treebank:
+    """The bundled trees `train`, `dev` or `test`, read once."""
+    from sapwood.constituency.data.treebank import bundled_treebank
+
+    return bundled_treebank(split)
+
+
 @pytest.fixture(scope="session")
 def bank() -> Treebank:
     """The bundled dev trees."""
-    from sapwood.constituency.data.treebank import bundled_treebank
-
-    return bundled_treebank("dev")
+    return bundled("dev")
 
 
 @pytest.fixture(scope="session")
@@ -121,9 +132,7 @@ def small_bank(bank: Treebank) -> Treebank:
 @pytest.fixture(scope="session")
 def train() -> Treebank:
     """The bundled training trees."""
-    from sapwood.constituency.data.treebank import bundled_treebank
-
-    return bundled_treebank("train")
+    return bundled("train")
 
 
 @pytest.fixture(scope="session")
@@ -166,18 +175,26 @@ class Result(NamedTuple):
 Run = Callable[..., Result]
 
 
+@cache
+def all_commands() -> Callable[..., None]:
+    """All commands; putting them together takes longer than most of them do."""
+    from typer.main import get_command
+
+    from sapwood.cli.main import app
+
+    return get_command(app)
+
+
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command in this process; `stdin` is its input."""
 
     def run(*args: object, stdin: str = "") -> Result:
-        from sapwood.cli.main import app
-
         # Text of an own buffer: commands read stdin as bytes, for their own decoding.
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
-            app([str(arg) for arg in args], prog_name="sapwood")
+            all_commands()([str(arg) for arg in args], prog_name="sapwood")
         return Result(int(end.value.code or 0), *capsys.readouterr())
 
     return run

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.learn.features import FeatureRows
-from sapwood.constituency.learn.spectral import NodeProjection
+from sapwood.constituency.learn.features import FeatureRows, NodeProjection
 
 
 class CutTreebank(Treebank):

@@ -24,13 +24,13 @@ FAMILIES = ("constituency", "dependency", "hankel", "lm", "identify")
 ROOMS = ("data", "grammar", "model", "parse", "evaluate", "learn", "audit", "report")
 # Modules that gather public names of several families, and the two programs.
 GATHERING = ("errors", "evaluate", "incremental", "progress", "report", "treebank_audit")
-PROGRAMS = ("cli", "web", "__main__")
+PROGRAMS = ("cli", "web", "integrations", "__main__")
 STARTS = {("__main__", "cli"), ("cli", "web")}  # who starts whom
 # Imports that point up, inside functions only, with the reason.
 DOORS = {
     # Methods of models that need charts: log_prob of a tree, posteriors of a network's spans.
     ("constituency.grammar.member", "constituency.parse.prepared"),
-    ("constituency.grammar.discriminative", "constituency.parse.spans"),
+    ("constituency.grammar.discriminative", "constituency.parse.posteriors"),
     # Learners make their engine when they are fitted.
     ("core.learner", "execute"),
 }

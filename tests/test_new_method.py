@@ -18,8 +18,7 @@ from sapwood.constituency.learn.ensemble_budget import Candidate
 from sapwood.constituency.learn.pcfg import PCFG, Trainable
 from sapwood.constituency.learn.registry import METHODS, Settings
 from sapwood.constituency.report.training import train_method
-from sapwood.core.learner import StateParameters, parameter, whole
-from sapwood.core.registry import Method
+from sapwood.core.learner import Method, StateParameters, parameter, whole
 from sapwood.web.models import ModelStore
 from sapwood.web.processes import TrainingOrder, train_on_page
 from sapwood.web.schemas import TrainRequest

@@ -2,7 +2,7 @@
 
     python tools/random_mutants.py lm/model                  20 mutants of src/sapwood/lm/model
     python tools/random_mutants.py lm hankel -n 50 --seed 3  50 others of each, the same every time
-    python tools/random_mutants.py networks/encoder.py --list  name mutants, run no tests
+    python tools/random_mutants.py networks/network.py --list  name mutants, run no tests
     python tools/random_mutants.py lm --only mixture.py:153  one of those that are drawn
 
 A mutant changes one place of the syntax tree: an operator, a comparison, a constant, a condition,

@@ -27,7 +27,11 @@ ROOMS = {
     "data": "readers, banks",
 }
 OTHER_NAMES = {("constituency", "model"): "grammar"}
-PROGRAMS = {"cli": "the command line", "web": "the page and its JSON API"}
+PROGRAMS = {
+    "cli": "the command line",
+    "web": "the page and its JSON API",
+    "integrations": "inside NLTK and spaCy",
+}
 SHARED = {
     "auditing": "findings, scores",
     "networks": "layers, training",

@@ -202,8 +202,7 @@ def answer_request(recorder: Recorder, folder: Path) -> None:
 
     import sapwood as sw
     from sapwood.web.app import ServerState, make_app
-    from sapwood.web.guard import Guard
-    from sapwood.web.limits import Limits
+    from sapwood.web.guard import Guard, Limits
     from sapwood.web.models import TREES, LoadedModel, ModelStore
 
     uploads = folder / "uploads"
@@ -320,7 +319,9 @@ def record_all(stories: list[str], package: Path) -> dict[str, list[Call]]:
     warnings.simplefilter("ignore")  # small treebanks have few pivots; nobody reads a report here
     from sapwood.cli import console
     from sapwood.core import compiling
+    from sapwood.networks import training
 
+    training.MOST_PASSES = 6  # more are the same steps again
     console.PLAIN_PERIOD = float("inf")  # however slow the machine is, no line says how far it is
     compiling._spent = float("inf")  # kernels are compiled, never interpreted for short work
     with tempfile.TemporaryDirectory() as folder:

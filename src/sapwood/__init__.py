@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from sapwood.constituency.learn.settings_search import choose_settings as choose_settings
     from sapwood.constituency.learn.spectral import SpectralLPCFG as SpectralLPCFG
     from sapwood.constituency.parse.parser import Parser as Parser
+    from sapwood.constituency.report.phrases import parse_columns as parse_columns
+    from sapwood.constituency.report.phrases import parse_table as parse_table
     from sapwood.core.errors import CorpusError as CorpusError
     from sapwood.core.errors import ModelFormatError as ModelFormatError
     from sapwood.core.errors import NotIdentifiableError as NotIdentifiableError
@@ -71,13 +73,14 @@ if TYPE_CHECKING:
     from sapwood.identify.learn.unmix import UnmixDEPIES as UnmixDEPIES
     from sapwood.identify.learn.unmix import UnmixPCFGIE as UnmixPCFGIE
     from sapwood.incremental import surprisal as surprisal
+    from sapwood.integrations import nltk_parser as nltk_parser
     from sapwood.lm.data.counting import count_text as count_text
     from sapwood.lm.learn.eigenwords import WordEmbedding as WordEmbedding
     from sapwood.lm.learn.kneser_ney import KneserNey as KneserNey
     from sapwood.lm.learn.kneser_ney import LatentKneserNey as LatentKneserNey
     from sapwood.lm.learn.latent import EMBigram as EMBigram
-    from sapwood.lm.learn.mixture import LanguageMixture as LanguageMixture
-    from sapwood.lm.learn.mixture import LatentTrigram as LatentTrigram
+    from sapwood.lm.learn.latent import LanguageMixture as LanguageMixture
+    from sapwood.lm.learn.latent import LatentTrigram as LatentTrigram
     from sapwood.lm.learn.pivot import PivotBigram as PivotBigram
     from sapwood.treebank_audit import audit as audit
 
@@ -101,6 +104,7 @@ _NAMES = {
     "constituency.learn.pivot": "PivotLPCFG",
     "constituency.learn.spectral": "SpectralLPCFG",
     "constituency.parse.parser": "Parser",
+    "constituency.report.phrases": "parse_columns parse_table",
     "core.errors": "CorpusError ModelFormatError NotIdentifiableError SapwoodError",
     "core.model_files": "load",
     "corpora.eigenwords": "Eigenwords",
@@ -123,13 +127,13 @@ _NAMES = {
     "hankel.model.weighted_grammar": "WeightedGrammar",
     "identify.learn.unmix": "UnmixDEPIES UnmixPCFGIE",
     "incremental": "surprisal",
+    "integrations": "nltk_parser",
     "lm.data.counting": "count_text",
     "lm.learn.eigenwords": "WordEmbedding",
     "lm.learn.kneser_ney": "KneserNey LatentKneserNey",
-    "lm.learn.latent": "EMBigram",
-    "lm.learn.mixture": "LanguageMixture LatentTrigram",
+    "lm.learn.latent": "EMBigram LanguageMixture LatentTrigram",
     "lm.learn.pivot": "PivotBigram",
-    "treebank_audit": "audit",
+    "treebank_audit": "audit audit_arcs",
 }
 _HOMES = {name: f"sapwood.{home}" for home, names in _NAMES.items() for name in names.split()}
 _HOMES |= {"errors": "", "evaluate": "", "identify": ""}

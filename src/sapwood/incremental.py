@@ -21,7 +21,7 @@ from sapwood.core.errors import (
     describe,
     join_words,
 )
-from sapwood.lm.data.text import refuse_reserved_words
+from sapwood.lm.data.ngrams import refuse_reserved_words
 from sapwood.lm.model.language_model import LanguageModel
 
 if TYPE_CHECKING:

@@ -36,9 +36,11 @@ def report() -> dict[str, Any]:
     evil = f"(TOP (S (NP (NN {EVIL})) (VP (VB </title>))))"
     parts = [
         {"kind": "label", "annotated": "NP", "suggested": "ADVP", "start": 3, "end": 4,
-         "p_annotated": 0.1, "p_suggested": 0.8, "expected_precision": 0.5},
+         "p_annotated": 0.1, "p_suggested": 0.8, "expected_precision": 0.5,
+         "edit": {"removed": [["NP", 3, 4]], "added": [["ADVP", 3, 4]], "is_tag": False}},
         {"kind": "tag", "annotated": "NN", "suggested": "NNP", "start": 1, "end": 2,
-         "p_annotated": 0.2, "p_suggested": 0.7, "expected_precision": 0.4},
+         "p_annotated": 0.2, "p_suggested": 0.7, "expected_precision": 0.4,
+         "edit": {"removed": [["NN", 1, 2]], "added": [["NNP", 1, 2]], "is_tag": True}},
     ]  # fmt: skip
     findings = [
         finding(1, "boundary", "NP", "NP", patch={

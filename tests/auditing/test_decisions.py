@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sapwood.auditing.decisions import (
     ACCEPT,
     FORMAT,
+    DecidedPart,
     Decision,
     Replacement,
     apply_decisions,
@@ -121,6 +122,9 @@ def test_outputs(tmp_path: Path) -> None:
     assert [file.read_text() for file in files] == ["old", "old"]
 
 
+PART = {"decision": "reject", "kind": "tag", "edit": {}}
+
+
 def test_decisions_file(tmp_path: Path) -> None:
     row: dict[str, Any] = {
         "id": "f", "file": "a.mrg", "line": 3, "tree": 1, "decision": "accept",
@@ -134,8 +138,21 @@ def test_decisions_file(tmp_path: Path) -> None:
         return read_decisions(path)
 
     assert read() == ({"a.mrg": "00"}, [Decision(**row)])
+    assert read(sapwood="audit decisions 1") == read()  # of reports without parts
+    both = [PART, PART | {"decision": "accept"}]
+    (one,) = read(decisions=[row | {"parts": both}])[1]
+    assert one.accepted_parts() == [1]
+    assert one.parts[0] == DecidedPart("reject", "tag", {})
+    assert Decision(**row).accepted_parts() is None
     for change, message in (
-        ({"sapwood": "audit decisions 2"}, "expected 'audit decisions 1'"),
+        ({"sapwood": "audit decisions 3"}, "expected 'audit decisions 2'"),
+        ({"decisions": [row | {"file": "a\0"}]}, '"file" is '),
+        ({"decisions": [row | {"id": "f\n"}]}, '"id" is '),
+        ({"decisions": [row | {"parts": [PART | {"decision": []}]}]}, "a part is"),
+        ({"decisions": [row | {"parts": {}}]}, '"parts" is a dict'),
+        ({"decisions": [row | {"parts": [PART | {"decision": "yes"}]}]}, "a part is"),
+        ({"decisions": [row | {"parts": [PART | {"edit": 3}]}]}, "a part is"),
+        ({"decisions": [row | {"parts": [PART]}]}, "its parts say something else"),
         ({"files": None}, "is missing"),
         ({"decisions": [3]}, "decision 1 is an int"),
         ({"decisions": [row | {"line": True}]}, '"line" is a bool'),
@@ -144,6 +161,9 @@ def test_decisions_file(tmp_path: Path) -> None:
         with pytest.raises(ModelFormatError, match=message):
             read(**change)
     path.write_text("(S")
+    with pytest.raises(ModelFormatError, match="not JSON"):
+        read_decisions(path)
+    path.write_text("[" * 100_000)
     with pytest.raises(ModelFormatError, match="not JSON"):
         read_decisions(path)
     with pytest.raises(CorpusError, match="cannot read"):

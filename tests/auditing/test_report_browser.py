@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ import pytest
 from tests.auditing.report_examples import ANNOTATED, EVIL, SUGGESTED, finding, report
 from tests.web.browsers import WAIT, launched
 
-from sapwood.auditing.html import report_html
+from sapwood.auditing.decisions import apply_decisions, read_decisions
+from sapwood.auditing.html import draw_findings, report_html
+from sapwood.constituency.audit.corrections import BracketCorrector
+from sapwood.dependency.data.bank import Arcs
 
 pytestmark = pytest.mark.browser
 
@@ -104,7 +108,7 @@ def test_exports(browser: Any, tmp_path: Path) -> None:
         found = json.loads(saved(tab, "decisions"))
         patch = saved(tab, "patch")
         says = tab.locator(".audit-tools .facts").inner_text()
-    assert found["sapwood"] == "audit decisions 1"
+    assert found["sapwood"] == "audit decisions 2"
     assert found["files"] == report()["files"]
     assert [(one["id"], one["decision"]) for one in found["decisions"]] == [
         ("f1", "accept"), ("f2", "reject"), ("f3", "accept"), ("f4", "accept")
@@ -116,6 +120,66 @@ def test_exports(browser: Any, tmp_path: Path) -> None:
         "-last\n\\ No newline at end of file\n+now\n+more\n\\ No newline at end of file\n"
     )
     assert "1 correction cannot be in a patch" in says  # the third has no lines
+
+
+def parts_made(tab: Any) -> list[str | None]:
+    return [row.get_attribute("data-made") for row in tab.locator("tr[data-part]").all()]
+
+
+def test_parts_are_decided_alone(browser: Any, tmp_path: Path) -> None:
+    with opened(browser, tmp_path, report()) as tab:
+        tab.keyboard.press("j")
+        tab.locator('[data-part="1"] [data-decision="accept"]').click()
+        assert parts_made(tab) == [None, "accept"]
+        assert "1 of 2 parts accepted" in tab.locator('[data-id="f2"]').inner_text()
+        assert tab.evaluate("document.activeElement.dataset.part") == "1"
+        tab.keyboard.press("1")  # goes to the first part, where keys are about it alone
+        tab.keyboard.press("r")
+        assert parts_made(tab) == ["reject", "accept"]
+        assert current(tab) == "f2"
+        tab.reload()
+        tab.keyboard.press("j")
+        assert parts_made(tab) == ["reject", "accept"]
+        (one,) = json.loads(saved(tab, "decisions"))["decisions"]
+        edits = [part["edit"] for part in report()["findings"][1]["parts"]]
+        assert one["decision"] == "accept"
+        assert one["parts"] == [
+            {"decision": "reject", "kind": "label", "edit": edits[0]},
+            {"decision": "accept", "kind": "tag", "edit": edits[1]},
+        ]
+        tab.locator('[data-do="patch"]').click()  # its lines are those of all parts
+        assert "Nothing to save" in tab.locator(".audit-tools .facts").inner_text()
+        tab.locator('[data-part="1"]').focus()
+        tab.keyboard.press("k")  # the keys of the list still walk
+        assert current(tab) == "f1"
+        tab.keyboard.press("j")
+        tab.keyboard.press("a")
+        assert current(tab) == "f3"
+        tab.keyboard.press("k")
+        assert parts_made(tab) == ["accept", "accept"]
+        (one,) = json.loads(saved(tab, "decisions"))["decisions"]
+        assert "parts" not in one
+
+
+def test_parts_decided_in_the_report_are_applied(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "a.mrg"
+    file.write_bytes(f"{ANNOTATED}\r\n".encode())
+    changed = SUGGESTED.replace("(NN dog)", "(NNP dog)")
+    bracket = {"removed": [["NP", 3, 6]], "added": [], "is_tag": False}
+    tag = {"removed": [["NN", 1, 2]], "added": [["NNP", 1, 2]], "is_tag": True}
+    parts = [
+        {"kind": kind, "start": i, "end": j, "annotated": "x", "suggested": "y", "edit": edit,
+         "p_annotated": 0.1, "p_suggested": 0.9, "expected_precision": 0.5}
+        for kind, i, j, edit in (("extra", 3, 6, bracket), ("tag", 1, 2, tag))
+    ]  # fmt: skip
+    one = finding(1, "extra", "NP", "", suggested_tree=changed, parts=parts, file=str(file), line=1)
+    digest = sha256(file.read_bytes()).hexdigest()
+    with opened(browser, tmp_path, {"findings": [one], "files": {str(file): digest}}) as tab:
+        tab.locator('[data-part="1"] [data-decision="accept"]').click()
+        decisions = tmp_path / "decisions.json"
+        decisions.write_text(saved(tab, "decisions"))
+    apply_decisions(*read_decisions(decisions), BracketCorrector())
+    assert file.read_bytes() == f"{ANNOTATED.replace('(NN dog)', '(NNP dog)')}\r\n".encode()
 
 
 def test_patches_apply(browser: Any, tmp_path: Path) -> None:
@@ -216,3 +280,19 @@ def test_right_to_left(browser: Any, tmp_path: Path) -> None:
         words = tab.locator('[data-side="suggested"] text.word').all()
         places = [float(word.get_attribute("x")) for word in words]
         assert places == sorted(places, reverse=True)
+
+
+def test_the_word_of_a_long_arc_is_in_sight(browser: Any, tmp_path: Path) -> None:
+    words = [f"word{k}" for k in range(60)]
+    heads = [0, *(1 for _ in words[1:])]
+    moved = [*heads[:55], 40, *heads[56:]]
+    trees = [str(Arcs(words, made)) for made in (heads, moved)]
+    row = finding(1, "head", "dep of word0 1", "dep of word39 40", annotated_tree=trees[0],
+                  suggested_tree=trees[1], words=words, start=55, end=56)  # fmt: skip
+    drawings = draw_findings([row], lambda text: Arcs.parse(text).to_svg())
+    with opened(browser, tmp_path, {"findings": [row], "drawings": drawings}, 390) as tab:
+        for side in ("annotated", "suggested"):
+            box = tab.locator(f'[data-side="{side}"] .figure').bounding_box()
+            word = tab.locator(f'[data-side="{side}"] text.word[data-node="56"]').bounding_box()
+            assert box["x"] <= word["x"] <= box["x"] + box["width"]
+            assert box["y"] <= word["y"] <= box["y"] + box["height"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.conftest import Result, Run
 
 import sapwood as sw
-from sapwood.cli.audit import finding_lines
+from sapwood.cli.audit_outputs import finding_lines
 from sapwood.constituency.audit import posteriors
 from sapwood.constituency.audit.run import AuditSettings
 from sapwood.core.outputs import hold_output
@@ -153,10 +154,14 @@ def test_too_few_trees_are_refused(fails: Run, misused: Run, tmp_path: Path) -> 
 
 
 def test_findings_in_lines() -> None:
-    from sapwood.auditing.findings import Finding
+    from sapwood.auditing.findings import Elsewhere, Finding
 
     one = Finding(1, "a.mrg", 3, 2, 1, 2, "tag", "NN", "VB", 0.1, 0.9, 0.5, words=("we", "go"))
     assert finding_lines(one) == [
         "   1  a.mrg:3  tree 2  tag: NN (0.100) -> VB (0.900)  expected precision 0.50",
         "      we [ go ]",
+    ]
+    places = tuple(Elsewhere(f"{name}.mrg", 7, 1, "VBP") for name in "bcde")
+    assert finding_lines(replace(one, elsewhere=places))[2:] == [
+        "      the same words elsewhere: VBP at b.mrg:7, VBP at c.mrg:7, VBP at d.mrg:7"
     ]

@@ -55,6 +55,19 @@ def test_arcs_are_corrected(cli, tmp_path: Path) -> None:
     assert file.read_text() == f"# text = dogs bark\n{new}\n\n"
 
 
+def test_each_command_names_the_other_for_decisions(cli, tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    arcs = sw.Arcs(["dogs", "bark"], [2, 0])
+    file.write_text(f"{arcs}\n\n")
+    path = decisions(tmp_path, file, 1, str(arcs), str(arcs))
+    result = cli("audit", "--apply", path)
+    assert (result.status, "hint: `sapwood depend audit --apply`" in result.err) == (1, True)
+    file.write_text("(S (NN dogs) (VB bark))\n")
+    path = decisions(tmp_path, file, 1, "(TOP (S (NN dogs) (VB bark)))", "(TOP (X dogs))")
+    result = cli("depend", "audit", "--apply", path)
+    assert (result.status, "hint: `sapwood audit --apply`" in result.err) == (1, True)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs locks")
 def test_two_commands_do_not_correct_one_file_at_once(cli, tmp_path: Path) -> None:
     file = tmp_path / "a.mrg"

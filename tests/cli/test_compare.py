@@ -87,11 +87,11 @@ def test_methods_and_states_in_their_order_and_once(cli, trees: Path) -> None:
     ]  # fmt: skip
 
 
-def test_every_method_can_be_compared(cli, dev: Path, short_plan: Any) -> None:
+def test_every_method_can_be_compared(cli, few: Path, short_plan: Any) -> None:
     methods = [method for method in METHODS if method != "encoder"]  # which takes half a minute
     small = ("--states", "2", "--limit", "20")
     rows = json.loads(
-        cli("compare", dev, dev, "--methods", ",".join(methods), *small, "--json").out
+        cli("compare", few, few, "--methods", ",".join(methods), *small, "--json").out
     )
     assert [row["method"] for row in rows] == methods
     assert all(row["f1"] > 80 for row in rows)  # scored on the trees they were learnt from

@@ -337,6 +337,38 @@ SETTINGS = {"passes": 2, "folds": 2, "list_folds": 2, "n_best": 6, "list_passes"
             "latent": "both"}  # fmt: skip
 
 
+def test_running_text_has_its_places_in_the_last_column(cli, misused, parser: Path) -> None:
+    text = 'He\'s in the U.S. (maybe)! They "bark".\r\n'
+    found = sw.Arcs.parse(cli("depend", "parse", parser, "--raw", stdin=text).out.split("\n\n")[1])
+    assert found.comments == ('# text = They "bark".',)
+    assert found.words == ("They", '"', "bark", '"', ".")
+    assert [row[-1] for row in found.rows][:3] == [
+        "TokenRange=26:30", "SpaceAfter=No|TokenRange=31:32", "SpaceAfter=No|TokenRange=32:36",
+    ]  # fmt: skip
+    out = cli("depend", "parse", parser, "--raw", "--json", stdin=text).out
+    for report in map(json.loads, out.splitlines()):
+        places = zip(report["char_start"], report["char_end"], strict=True)
+        assert [text[i:j] for i, j in places] == report["words"]
+        assert report["text"] in text
+    penn = cli("depend", "parse", parser, "--raw", "--tokens", "penn", "--json", stdin=text).out
+    assert "-LRB-" in json.loads(penn.splitlines()[0])["words"]
+    misused("depend", "parse", parser, "--raw", "--text")
+    misused("depend", "parse", parser, "--raw", "--keep-tags")
+    misused("depend", "parse", parser, "--one-per-line")
+
+
+@pytest.mark.parametrize(("mark", "convention"), [("(", "ud"), ("-LRB-", "penn")])
+def test_a_parser_records_the_words_of_its_treebank(
+    cli, tmp_path: Path, mark: str, convention: str
+) -> None:
+    path, out = tmp_path / "train.conllu", tmp_path / "parser.sapwood"
+    sw.write_arcs([Arcs(["dogs", mark, "bark"], [3, 3, 0])] * 20, path)
+    assert cli("depend", "train", path, "-o", out, "--method", "first").status == 0
+    assert sw.load(out).record["tokenisation"] == convention
+    parsed = cli("depend", "parse", out, "--raw", "--json", stdin="dogs (bark)")
+    assert json.loads(parsed.out)["words"][1] == mark
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("reranking")
@@ -373,6 +405,23 @@ def test_parsing_is_reranking_its_own_lists(
     assert "# score" not in reranked.out
     scores = sw.evaluate.attachment(bank(20, 1), theirs)
     assert scores.uas > 90
+
+
+def test_an_empty_input_has_nothing_to_score_or_to_rank(
+    cli: Run, fails: Run, reranker: Path, folder: Path
+) -> None:
+    latent = folder / "latent.sapwood"
+    sw.EMDependency(1, iterations=1).fit(bank(5)).model_.save(latent)
+    for command, model, said in (
+        ("score", latent, "0 trees  0 words"), ("rerank", reranker, "0 sentences"),
+    ):  # fmt: skip
+        done = cli("depend", command, model, stdin="")
+        assert (done.status, done.out) == (0, "")
+        assert said in done.err
+        broken = fails("depend", command, model, "--skip-bad", stdin="1\tx\n").err
+        assert "<stdin>: no sentence found" in broken
+    report = json.loads(cli("depend", "score", latent, "--json", stdin="").out)
+    assert (report["trees"], report["log_probs"], report["log_prob"]) == (0, [], 0.0)
 
 
 def test_lists_of_a_reranker_are_ranked_by_it(cli: Run, reranker: Path, sentences: Path) -> None:

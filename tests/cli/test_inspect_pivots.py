@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.conftest import bundled
 
 import sapwood as sw
 from sapwood.constituency.learn import features
@@ -20,7 +21,7 @@ EM_NOTE = "EM has changed the states since (3 iterations)"
 def pivot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A grammar of some bundled trees by pivots."""
     path = tmp_path_factory.mktemp("models") / "pivot.sapwood"
-    sw.PivotLPCFG(4).fit(sw.bundled_treebank("train")[:1000]).model_.save(path)
+    sw.PivotLPCFG(4).fit(bundled("train")[:1000]).model_.save(path)
     return path
 
 
@@ -28,7 +29,7 @@ def pivot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def inside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One whose pivots are inside features: words of tags, rules of phrases."""
     path = tmp_path_factory.mktemp("models") / "inside.sapwood"
-    sw.PivotLPCFG(4, side="inside").fit(sw.bundled_treebank("train")[:1000]).model_.save(path)
+    sw.PivotLPCFG(4, side="inside").fit(bundled("train")[:1000]).model_.save(path)
     return path
 
 
@@ -36,7 +37,7 @@ def inside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def refined(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with EM iterations."""
     path = tmp_path_factory.mktemp("models") / "pivot-em.sapwood"
-    sw.PivotLPCFG(4, iterations=3).fit(sw.bundled_treebank("train")[:1000]).model_.save(path)
+    sw.PivotLPCFG(4, iterations=3).fit(bundled("train")[:1000]).model_.save(path)
     return path
 
 

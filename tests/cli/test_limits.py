@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from tests.conftest import Run
 
-from sapwood.core.resume import PIECE, complete_records
+from sapwood.core.outputs import PIECE, complete_records
+from sapwood.corpora.files import MAX_CHARACTERS
 
 resource = pytest.importorskip("resource")  # limits of memory are a matter of POSIX
 
@@ -28,6 +29,9 @@ TREE = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .))\n"
 RUNNER = f"""
 import contextlib, io, json, resource, sys
 import numpy, scipy.sparse, safetensors.numpy
+import sapwood.corpora.files
+
+sapwood.corpora.files.MAX_CHARACTERS = int(sys.argv[1])  # before others import it
 from sapwood.cli.main import app
 from sapwood.corpora.formats import read_trees
 import sapwood.constituency.data.treebank, sapwood.constituency.learn.pcfg
@@ -73,17 +77,20 @@ def bombs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-def run(cases: list[list[str]], environment: dict[str, str]) -> list[tuple[int, str]]:
+def run(cases: list[list[str]], environment: dict[str, str], most: int) -> list[tuple[int, str]]:
     done = subprocess.run(
-        [sys.executable, "-c", RUNNER], input=json.dumps(cases), env=environment,
+        [sys.executable, "-c", RUNNER, str(most)], input=json.dumps(cases), env=environment,
         capture_output=True, text=True, check=True, timeout=300,
     )  # fmt: skip
     return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, /dev/zero")
+@pytest.mark.parametrize(
+    "most", [MAX_CHARACTERS // 10, pytest.param(MAX_CHARACTERS, marks=pytest.mark.slow)]
+)
 def test_input_without_end_ends_in_an_error(
-    bombs: dict[str, Path], environment: dict[str, str], tmp_path: Path, model: Path
+    bombs: dict[str, Path], environment: dict[str, str], tmp_path: Path, model: Path, most: int
 ) -> None:
     good, out = tmp_path / "good.mrg", tmp_path / "out"
     good.write_text(TREE)
@@ -105,7 +112,7 @@ def test_input_without_end_ends_in_an_error(
             ["stats", bomb],
         ]
 
-    line, tree = "a line of more than", "still open after"
+    line, tree = f"a line of more than {most:,}", f"still open after {most:,}"
     cases = [(command, line) for command in commands(str(bombs["letters.gz"]))]
     for name in ("letters.bz2", "letters.xz", "words.gz", "hole"):
         cases += [(["train", str(bombs[name]), "-o", str(out)], line)]
@@ -115,7 +122,7 @@ def test_input_without_end_ends_in_an_error(
     cases += [(["score", str(model), str(bombs["open tree.gz"])], tree)]
     cases += [(["words", str(bombs["open row.gz"])], "a sentence of more than")]
     cases += [(["train", "-", "-o", str(out)], line), (["parse", str(model)], line)]
-    results = run([command for command, _ in cases], environment)
+    results = run([command for command, _ in cases], environment, most)
     for (command, expected), (status, err) in zip(cases, results, strict=True):
         name = next((Path(a).name for a in command if "bombs" in a), "<stdin>")
         lines = err.splitlines()

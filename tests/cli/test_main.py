@@ -7,18 +7,22 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import pytest
+import typer
 
 import sapwood as sw
+from sapwood.cli.main import app
 from sapwood.corpora.fetch import list_corpora
 
 COMMANDS = (
-    ["demo"], ["train"], ["parse"], ["evaluate"], ["compare"], ["score"], ["inspect"], ["sample"],
-    ["surprisal"], ["identify"], ["stats"], ["split"], ["words"], ["doctor"], ["data"],
+    ["demo"], ["train"], ["parse"], ["phrases"], ["evaluate"], ["compare"], ["score"], ["inspect"],
+    ["sample"], ["surprisal"], ["identify"], ["stats"], ["split"], ["words"], ["doctor"], ["data"],
     ["data", "list"], ["data", "fetch"], ["depend"], ["depend", "evaluate"],
     ["depend", "convert"], ["depend", "draw"], ["depend", "rerank"], ["depend", "score"],
 )  # fmt: skip
@@ -46,6 +50,33 @@ def test_help_shows_examples(cli, command: list[str]) -> None:
 def test_help_of_all_lists_the_commands(cli) -> None:
     listed = cli("--help").out
     assert all(f"\n  {command[0]} " in listed for command in COMMANDS)
+
+
+def _numbers(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every option with a range of a command and its subcommands, and the words that name it."""
+    for name, part in getattr(command, "commands", {}).items():
+        yield from _numbers(part, (*path, name))
+    for param in command.params:
+        if getattr(param, "min", None) is not None and param.opts[0].startswith("-"):
+            yield path, param
+
+
+RANGES = list(_numbers(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize(
+    ("path", "param"), RANGES, ids=[f"{' '.join(path)} {param.opts[0]}" for path, param in RANGES]
+)
+def test_a_number_out_of_range_is_refused_in_our_words(
+    misused, path: tuple[str, ...], param: Any
+) -> None:
+    wrong = param.min - 1
+    told = misused(*path, f"{param.opts[0]}={wrong}").err.splitlines()
+    start = f"error: {' / '.join(param.opts)}: found {wrong}, expected a "
+    assert told[0].startswith(start), told
+    assert "number of at least" in told[0] or "number from" in told[0]
+    assert f"{param.min:g}" in told[0].removeprefix(start)
+    assert told[1] == f"hint: `sapwood {' '.join(path)} --help` says what its options take"
 
 
 def test_options_named_like_their_values_name_themselves() -> None:
@@ -126,28 +157,24 @@ def test_interrupt_is_one_line_and_130(
 # -- start-up -------------------------------------------------------------------------------------
 
 
-def modules_after(environment: dict[str, str], *args: str) -> set[str]:
+def modules_after(environment: dict[str, str], *commands: list[str]) -> set[str]:
+    """What is imported when a process has run some commands, one after the other."""
     code = (
         "import sys\nfrom sapwood.cli.main import app\n"
-        f"try: app({list(args)!r})\nexcept SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
+        f"for args in {commands!r}:\n"
+        "    try: app(args)\n    except SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return set(done.stderr.split())
 
 
-@pytest.mark.parametrize(
-    "args",
-    [["--help"], ["train", "--help"], ["compare", "--help"], ["--version"], ["data", "list"]],
-)
-def test_nothing_heavy_is_imported_for_help(environment: dict[str, str], args: list[str]) -> None:
-    assert modules_after(environment, *args).isdisjoint(
+def test_nothing_heavy_is_imported_for_help(environment: dict[str, str]) -> None:
+    helps = (["--help"], ["train", "--help"], ["compare", "--help"])
+    assert modules_after(environment, *helps, ["--version"], ["data", "list"]).isdisjoint(
         {"numpy", "numba", "scipy", "rich", "safetensors", "matplotlib"}
     )
-
-
-def test_the_check_of_imports_can_fail(environment: dict[str, str]) -> None:
-    assert "numpy" in modules_after(environment, "inspect", "bundled")
+    assert "numpy" in modules_after(environment, ["inspect", "bundled"])  # the check can fail
 
 
 def test_help_starts_fast(environment: dict[str, str]) -> None:
@@ -159,9 +186,9 @@ def test_help_starts_fast(environment: dict[str, str]) -> None:
         )  # fmt: skip
         return perf_counter() - started
 
-    # The best of some: other tests may be using all cores meanwhile.
+    # One of some: other tests may be using all cores meanwhile.
     budget = HELP_SECONDS * (3 if os.environ.get("PYTEST_XDIST_WORKER") else 1)
-    assert min(seconds() for _ in range(5)) < budget
+    assert any(seconds() < budget for _ in range(5))
 
 
 @pytest.mark.parametrize(("columns", "widest"), [(70, 70), (100, 100), (400, 110)])
@@ -238,7 +265,7 @@ def test_data_fetch(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         echo("fetching")
         return {"train": folder / "train.mrg"}
 
-    monkeypatch.setattr("sapwood.cli.corpora.data.run_fetch", fetch)
+    monkeypatch.setattr("sapwood.cli.corpora.run_fetch", fetch)
     result = cli("data", "fetch", "craft", "--folder", tmp_path, "--json")
     assert asked == [("craft", tmp_path)]
     assert json.loads(result.out)["files"] == {"train": str(tmp_path / "train.mrg")}

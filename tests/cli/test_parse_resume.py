@@ -12,8 +12,7 @@ import pytest
 
 import sapwood as sw
 from sapwood.core.errors import SapwoodError
-from sapwood.core.outputs import open_output
-from sapwood.core.resume import complete_records, open_part
+from sapwood.core.outputs import complete_records, open_output, open_part
 
 WAIT = 120  # seconds; the first run on a machine compiles the kernels
 LAYOUTS: dict[str, list[str]] = {
@@ -28,8 +27,8 @@ LAYOUTS: dict[str, list[str]] = {
 @pytest.fixture
 def corpus(tmp_path: Path, dev: Path) -> Path:
     """Sentences of the bundled treebank, empty lines among them, the last without an end."""
-    lines = [" ".join(tree.words()) for tree in sw.read_trees(dev)][:60]
-    lines[7::31] = [""] * len(lines[7::31])
+    lines = [" ".join(tree.words()) for tree in sw.read_trees(dev)][:24]
+    lines[7::11] = [""] * len(lines[7::11])
     path = tmp_path / "corpus.txt"
     path.write_text("\n".join(lines))
     return path
@@ -41,6 +40,7 @@ def parts_of(out: Path) -> tuple[Path, Path]:
 
 def begin(cli, model: Path, corpus: Path, out: Path, options: list[str]) -> bytes:
     """The output of a whole run; the part and the note of one that was interrupted are in place."""
+    options = [*options, "--jobs", "1"]
     assert cli("parse", model, corpus, "-o", out, *options).status == 0
     whole = out.read_bytes()
     out.unlink()
@@ -50,7 +50,7 @@ def begin(cli, model: Path, corpus: Path, out: Path, options: list[str]) -> byte
     part, note = parts_of(elsewhere)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sapwood.cli.constituency.parse._answers", _stopping)
+        patch.setattr("sapwood.cli.constituency.parse.stream_answers", _stopping)
         assert cli("parse", model, corpus, "-o", elsewhere, "--resume", *options).status == 130
     part.replace(parts_of(out)[0])
     note.replace(parts_of(out)[1])
@@ -72,7 +72,7 @@ def _stopping(parser, layout, sentences, jobs):
 def test_a_run_goes_on_wherever_it_was_cut(
     cli, model: Path, corpus: Path, tmp_path: Path, layout: str
 ) -> None:
-    out, options = tmp_path / "out", LAYOUTS[layout]
+    out, options = tmp_path / "out", [*LAYOUTS[layout], "--jobs", "1"]
     whole = begin(cli, model, corpus, out, options)
     part, note = parts_of(out)
     origin = note.read_bytes()
@@ -106,7 +106,7 @@ def test_what_is_done_is_not_done_again(cli, model: Path, corpus: Path, tmp_path
 def test_ctrl_c_tells_how_to_go_on(
     cli, model: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sapwood.cli.constituency.parse._answers", _stopping)
+    monkeypatch.setattr("sapwood.cli.constituency.parse.stream_answers", _stopping)
     out = tmp_path / "out"
     result = cli("parse", model, corpus, "-o", out, "--resume")
     part, note = parts_of(out)
@@ -120,7 +120,7 @@ def test_ctrl_c_tells_how_to_go_on(
 def test_without_resume_nothing_is_kept(
     cli, model: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sapwood.cli.constituency.parse._answers", _stopping)
+    monkeypatch.setattr("sapwood.cli.constituency.parse.stream_answers", _stopping)
     result = cli("parse", model, corpus, "-o", tmp_path / "out")
     assert (result.status, result.err) == (130, "interrupted\n")
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.txt"]
@@ -208,7 +208,7 @@ def test_more_records_than_sentences_are_refused(
     part = parts_of(out)[0]
     part.write_bytes(whole + b"(TOP (X y))\n")
     assert (
-        "61 records are there already, for 60 sentences"
+        "25 records are there already, for 24 sentences"
         in fails("parse", model, corpus, "-o", out, "--resume").err
     )
     assert not out.exists()
@@ -276,19 +276,19 @@ def test_records_are_counted(
 # -- killed ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("layout", "copies"), [("trees", 40), ("k-best", 10), ("json", 16)])
+@pytest.mark.parametrize(("layout", "copies"), [("trees", 100), ("k-best", 25)])
 def test_kill_9_and_restart(
     cli, start, model: Path, corpus: Path, tmp_path: Path, layout: str, copies: int
 ) -> None:
     """Killed twice, wherever it is by then, and started again: the same bytes, in order."""
-    options, out = LAYOUTS[layout], tmp_path / "out"
+    options, out = [*LAYOUTS[layout], "--jobs", "1"], tmp_path / "out"
     corpus.write_text((corpus.read_text() + "\n") * copies)
     expected = tmp_path / "expected"
     assert cli("parse", model, corpus, "-o", expected, *options).status == 0
     part, _ = parts_of(out)
     sizes = [0]
     for _ in range(2):
-        with start("parse", model, corpus, "-o", out, "--resume", "--jobs", 1, *options) as process:
+        with start("parse", model, corpus, "-o", out, "--resume", *options) as process:
             ends = time.monotonic() + WAIT
             while not part.exists() or part.stat().st_size <= sizes[-1]:
                 assert process.poll() is None

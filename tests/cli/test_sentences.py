@@ -60,17 +60,13 @@ def test_a_missing_file_is_called_missing(fails, model: Path, tmp_path: Path) ->
 PARAGRAPHS = "The dog sleeps. It is late.\nThe dog barks.\n"
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [(["--raw"], PARAGRAPHS), ([], PARAGRAPHS.replace(".", " ."))],
-    ids=["raw", "tokenised"],
-)
-def test_lines_of_several_sentences_are_doubted(cli, model: Path, options, text: str) -> None:
-    result = cli("parse", model, *options, stdin=text)
+def test_lines_of_several_sentences_are_doubted(cli, model: Path) -> None:
+    text = PARAGRAPHS.replace(".", " .")
+    result = cli("parse", model, stdin=text)
     assert len(result.out.splitlines()) == 2
     assert "1 of the first 2 lines seem to hold several (line 1 is the first)" in result.err
     assert "hint: write one sentence on each line" in result.err
-    single = cli("parse", model, *options, stdin=text.splitlines()[1])
+    single = cli("parse", model, stdin=text.splitlines()[1])
     assert "warning" not in single.err
 
 
@@ -154,10 +150,59 @@ def test_a_broken_tree_is_an_error_with_its_place(fails, model: Path) -> None:
 
 
 def test_raw_text(cli, model: Path) -> None:
-    raw = cli("parse", model, "--raw", stdin="The king's dog sleeps.\n\nThe dog sleeps!\n")
-    tokenised = cli("parse", model, stdin="The king 's dog sleeps .\n\nThe dog sleeps !\n")
-    assert raw.out == tokenised.out
+    raw = cli(
+        "parse", model, "--raw", stdin="The king's dog sleeps. It barks.\n\nThe dog sleeps!\n"
+    )
+    lines = "The king 's dog sleeps .\nIt barks .\nThe dog sleeps !\n"
+    assert raw.out == cli("parse", model, stdin=lines).out
     assert "warning:" not in raw.err
+    assert "3 sentences" in raw.err
+
+
+def test_raw_lines_that_are_sentences(cli, model: Path) -> None:
+    text = "The king's dog sleeps. It barks.\n\nThe dog sleeps!\n"
+    raw = cli("parse", model, "--raw", "--one-per-line", stdin=text)
+    lines = "The king 's dog sleeps . It barks .\n\nThe dog sleeps !\n"
+    assert raw.out == cli("parse", model, stdin=lines).out
+    assert raw.out.count("\n") == 3
+
+
+def test_offsets_of_raw_text_count_line_ends(cli, model: Path, tmp_path: Path) -> None:
+    text = '\r\nThe dog sleeps. It barks ("loud").\r\n\tThe U.S.\r\n'
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    for more in ([], ["--jobs", 1], ["--one-per-line"]):
+        out = cli("parse", model, path, "--raw", "--json", *more).out
+        found = [report for report in map(json.loads, out.splitlines()) if report["tree"]]
+        assert len(found) == (2 if more == ["--one-per-line"] else 3)
+        for report in found:
+            assert text[report["char_start"] : report["char_end"]] == report["text"]
+            written = [text[w["char_start"] : w["char_end"]] for w in report["words"]]
+            assert " ".join(w["word"] for w in report["words"]) in {
+                "The dog sleeps .", "It barks -LRB- `` loud '' -RRB- .", "The U.S. .",
+                "The dog sleeps . It barks -LRB- `` loud '' -RRB- .",
+            }  # fmt: skip
+            for part in report["constituents"]:
+                whole = text[part["char_start"] : part["char_end"]]
+                assert "".join(whole.split()).startswith(written[part["start"]])
+                assert whole.endswith(written[part["end"] - 1])
+
+
+def test_a_splitter_of_ones_own(cli, fails, model: Path, folder: Path) -> None:
+    (folder / "my_ends.py").write_text("def cut(text):\n    return text.split(';')\n")
+    result = cli("parse", model, "--raw", "--splitter", "my_ends:cut", stdin="The dog; the cat\n")
+    assert len(result.out.splitlines()) == 2
+    (folder / "no_ends.py").write_text("def cut(text):\n    return ['x']\ncut2 = 3\n")
+    wrong = fails("parse", model, "--raw", "--splitter", "no_ends:cut", stdin="The dog\n")
+    assert "the splitter returned 'x'" in wrong.err
+    wrong = fails("parse", model, "--raw", "--splitter", "no_ends:cut2", stdin="The dog\n")
+    assert "--splitter no_ends:cut2: not a function" in wrong.err
+
+
+def test_words_as_universal_dependencies_have_them(cli, model: Path) -> None:
+    result = cli("parse", model, "--raw", "--tokens", "ud", "--json", stdin='A long-term "plan".\n')
+    words = [word["word"] for word in json.loads(result.out)["words"]]
+    assert words == ["A", "long", "-", "term", '"', "plan", '"', "."]
 
 
 def test_score_of_raw_text(cli, model: Path) -> None:
@@ -198,6 +243,10 @@ def test_misuse(misused, model: Path) -> None:
     misused("parse", model, "--trees", "--raw")
     misused("score", model, "--trees", "--tokenizer", "a:b")
     misused("parse", model, "--tokenizer", "nocolon")
+    for option in (["--splitter", "a:b"], ["--one-per-line"], ["--tokens", "ud"]):
+        assert "add --raw" in misused("parse", model, *option).err
+    misused("parse", model, "--raw", "--splitter", "a:b", "--one-per-line")
+    misused("parse", model, "--raw", "--tokenizer", "a:b", "--tokens", "ud")
 
 
 # -- Python ---------------------------------------------------------------------------------------
@@ -205,12 +254,32 @@ def test_misuse(misused, model: Path) -> None:
 
 def test_parse_text() -> None:
     parser = sw.Parser(sw.bundled_grammar())
-    assert parser.parse_text("The king's dog sleeps.").words[1:3] == ["king", "'s"]
+    found = parser.parse_text("The king's dog sleeps.")
+    assert found.words[1:3] == ["king", "'s"]
+    assert found.offsets is not None
+    assert found.offsets[1:3] == [(4, 8), (8, 10)]
+    assert parser.parse(["the", "dog"]).offsets is None
     assert parser.parse_text("the-dog", tokenize=lambda text: text.split("-")).words == [
         "the", "dog",
     ]  # fmt: skip
     with pytest.raises(sw.SapwoodError, match="empty sentence"):
         parser.parse_text(" ")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_parse_document(jobs: int) -> None:
+    parser = sw.Parser(sw.bundled_grammar())
+    text = "The dog sleeps. A girl saw it.\n\nThe king's dog sleeps!"
+    found = list(parser.parse_document(text, jobs=jobs))
+    assert [parse.source.text for parse in found] == [
+        "The dog sleeps.", "A girl saw it.", "The king's dog sleeps!",
+    ]  # fmt: skip
+    for parse in found:
+        alone = parser.parse(parse.words)
+        assert (alone.tree, alone.log_prob) == (parse.tree, parse.log_prob)
+        assert [text[i:j] for i, j in parse.offsets] == parse.words
+    whole = list(parser.parse_document(text, split=lambda paragraph: [paragraph], jobs=jobs))
+    assert len(whole) == 2
 
 
 PENN = "( (S (NP-SBJ (DT the) (NN baker)) (VP (VBZ sings) (NP-TMP (NN today))) (. .)))\n"

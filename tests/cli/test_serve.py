@@ -10,7 +10,7 @@ import pytest
 
 import sapwood as sw
 from sapwood.web import server
-from sapwood.web.limits import Limits
+from sapwood.web.guard import Limits
 from sapwood.web.models import ModelStore
 from sapwood.web.server import ListenAddress
 

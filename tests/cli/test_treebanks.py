@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from tests.conftest import bundled
 
 import sapwood as sw
 from sapwood.constituency.data.statistics import TreeCounts, describe_treebank
@@ -162,7 +163,7 @@ METHOD = ("--method", "pcfg", "--binarise", "head", "--horizontal", 1, "--vertic
 
 @pytest.fixture(scope="session")
 def trees() -> list[str]:
-    return [str(tree) for tree in sw.bundled_treebank("train")[:200].trees()]
+    return [str(tree) for tree in bundled("train")[:200].trees()]
 
 
 def written(path: Path, trees: list[str]) -> Path:
@@ -226,7 +227,7 @@ def test_a_file_and_its_copy(cli, tmp_path: Path, trees: list[str]) -> None:
 
 def test_trees_that_nobody_shares(cli, tmp_path: Path, dev: Path, trees: list[str]) -> None:
     """Other trees of the same language; and copies inside one file, which are natural."""
-    whole = written(tmp_path / "whole.mrg", [str(t) for t in sw.bundled_treebank("train").trees()])
+    whole = written(tmp_path / "whole.mrg", [str(t) for t in bundled("train").trees()])
     one, other = written(tmp_path / "a.mrg", trees[:100]), written(tmp_path / "b.mrg", trees[100:])
     again = written(tmp_path / "again.mrg", trees[:5] * 20)
     for sources in ([whole], [one, other], [again]):

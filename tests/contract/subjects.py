@@ -26,8 +26,9 @@ from sapwood.dependency.learn.crf import ArcEstimator
 from sapwood.dependency.learn.moments import ArcParameters, ChainParameters
 from sapwood.hankel.learn import BRACKET_METHODS, STRING_METHODS
 from sapwood.identify.model.uniform_trees import UniformTreeModel
+from sapwood.lm.learn import EMBEDDING_METHODS, LM_METHODS
 from sapwood.lm.learn.eigenwords import WordEmbedding
-from sapwood.lm.learn.methods import EMBEDDING_METHODS, LM_METHODS, LanguageEstimator
+from sapwood.lm.learn.latent import LanguageEstimator
 
 N_TREES = 60
 SMALL = {"n_states": 2, "iterations": 1, "passes": 1}  # for those that have such parameters

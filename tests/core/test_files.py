@@ -27,7 +27,7 @@ from tests.toys import factored_toy, random_toy
 import sapwood as sw
 from sapwood.constituency.grammar.from_text import grammar_from_text
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-from sapwood.constituency.learn import em_checkpoint
+from sapwood.constituency.learn import em
 from sapwood.core import model_files as kinds
 from sapwood.core.errors import ModelFormatError, SapwoodError
 
@@ -173,7 +173,7 @@ def test_a_file_larger_than_memory_is_refused_before_it_is_read(tmp_path: Path) 
     claim(path, 2 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     assert_refused(path, r"bytes do not fit into the [\d,]+ bytes of memory")
     with pytest.raises(SapwoodError, match=r"not an EM checkpoint .*do not fit into"):
-        em_checkpoint._read(path)
+        em._read_checkpoint(path)
 
 
 @pytest.mark.parametrize("size", [1 << 20, 1 << 40, 1 << 62])

@@ -18,7 +18,7 @@ import pytest
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import sample_path
-from sapwood.constituency.learn import em_checkpoint
+from sapwood.constituency.learn import em
 
 HERE = Path(__file__).parents[1]
 ENVIRONMENT = os.environ | {
@@ -107,7 +107,7 @@ def check(name: str, status: int, text: str, folder: Path) -> None:
         if path.suffix == ".sapwood":
             sw.load(path)  # whole, or this fails
         elif path.name == "em.checkpoint":
-            em_checkpoint._read(path)  # likewise
+            em._read_checkpoint(path)  # likewise
         elif path.name == "out.mrg":
             assert status == 0, (name, "an unfinished output has its name")
         else:

@@ -19,10 +19,9 @@ from sapwood.dependency.learn.moments import latent_bytes
 from sapwood.execute import Threads
 from sapwood.identify.learn.unmix import UnmixDEPIES, UnmixPCFGIE
 from sapwood.lm.data.counting import count_sentence_ngrams
+from sapwood.lm.learn import LM_METHODS
 from sapwood.lm.learn.eigenwords import VECTOR_COPIES, WordEmbedding
-from sapwood.lm.learn.latent import PAIR_COPIES, EMBigram
-from sapwood.lm.learn.methods import LM_METHODS
-from sapwood.lm.learn.mixture import LatentTrigram
+from sapwood.lm.learn.latent import PAIR_COPIES, EMBigram, LatentTrigram
 
 
 def test_the_least_of_all_limits_counts(limit_memory, monkeypatch: pytest.MonkeyPatch) -> None:

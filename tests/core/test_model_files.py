@@ -20,7 +20,7 @@ from sapwood.constituency.grammar.discriminative import FeatureGrammar
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.core import model_files as kinds
 from sapwood.core.model_files import HOMES, FileContents, SavedModel, class_of
-from sapwood.lm.data.text import END
+from sapwood.lm.data.ngrams import END
 from sapwood.lm.model.ngram_model import _find
 
 KEPT = Path(__file__).parents[1] / "data" / "models-0.1"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sapwood.cli.corpora import data as cli_data
+from sapwood.cli import corpora as cli_data
 from sapwood.core.errors import CorpusError, SapwoodError, SapwoodWarning
 from sapwood.corpora import fetch as fetching
 from sapwood.corpora.fetch import (

@@ -446,7 +446,7 @@ def test_compressed_and_encoded(tmp_path: Path) -> None:
 
 # -- sizes ----------------------------------------------------------------------------------------
 
-MANY = 50_000
+MANY = 20_000
 LARGE = {
     "export": lines_of(*["a X -- -- 500"] * MANY, "#500 S -- -- 0"),
     "deep export": lines_of(
@@ -471,8 +471,8 @@ def test_size_is_no_limit(name: str) -> None:
     format = last if last in FORMATS else None
     start = time.process_time()
     list(read_lines(io.StringIO(LARGE[name]), "x", format, skipped=[]))
-    # Linear reading takes well below a second; a quadratic step takes minutes.
-    assert time.process_time() - start < 10
+    # Linear reading takes well below a second; a quadratic step takes half a minute.
+    assert time.process_time() - start < 4
 
 
 def test_marks_of_sinica_are_looked_for_once() -> None:

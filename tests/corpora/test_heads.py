@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.corpora.heads import HEAD_RULES, generic_head, penn_head, uses_penn_tags
+from sapwood.corpora.tree import HEAD_RULES, generic_head, penn_head, uses_penn_tags
 
 PENN = [
     "S", "NP", "VP", "PP", "SBAR", "ADJP", "ADVP", "QP", "WHNP", "PRN", "UCP", "NX", "NML", "TOP",

@@ -387,7 +387,7 @@ def test_no_bytes_break_the_reader(
         assert error.file == str(path)  # noqa: PT017
 
 
-MANY = 100_000
+MANY = 40_000
 ADVERSARIES = {
     "one line of brackets": "(" * MANY,
     "lines of brackets": "(\n" * MANY,
@@ -415,5 +415,5 @@ ADVERSARIES = {
 def test_adversaries_end_quickly(text: str) -> None:
     start = time.process_time()
     check_survives(text)
-    # Linear reading takes well below a second; a quadratic step takes minutes.
-    assert time.process_time() - start < 10
+    # Linear reading takes well below a second; a quadratic step takes half a minute.
+    assert time.process_time() - start < 4

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from sapwood.cli.corpora.data import list_text, run_fetch, size_text
+from sapwood.cli.corpora import list_text, run_fetch, size_text
 from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.corpora import fetch
 from sapwood.corpora.fetch import (

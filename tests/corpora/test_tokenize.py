@@ -120,6 +120,10 @@ def test_twice_is_once(text: str) -> None:
         ([r"1\/2"], "and/or", r"and\/or"),
         (["x"], "and/or", "and/or"),
         (["'"], "'Yes'", "' Yes '"),
+        # words that a treebank has both ways, and a mark without its partner
+        (["it's", "it", "'s"], "it's late", "it 's late"),
+        (["it's", "it"], "it's late", "it's late"),
+        (["``", '"'], '"Yes,"', '" Yes , "'),
     ],
 )
 def test_the_vocabulary_says_how_marks_are_written(

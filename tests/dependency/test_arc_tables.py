@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sapwood.core.errors import ModelFormatError
-from sapwood.dependency.model import tables
-from sapwood.dependency.model.tables import FeatureTable
+from sapwood.dependency.model import arc_model
+from sapwood.dependency.model.arc_model import FeatureTable
 from sapwood.dependency.parse.templates import FIRST, SECOND
 
 
@@ -35,11 +35,11 @@ def test_letters_and_numbers_are_read(templates) -> None:
 def test_columns_may_stand_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table()
     files = [table.to_arrays("t"), as_numbers(table)]
-    places, properties = tables.PLACES, tables.PROPERTIES
-    monkeypatch.setattr(tables, "PLACES", places[::-1])
-    monkeypatch.setattr(tables, "PROPERTIES", properties[::-1])
+    places, properties = arc_model.PLACES, arc_model.PROPERTIES
+    monkeypatch.setattr(arc_model, "PLACES", places[::-1])
+    monkeypatch.setattr(arc_model, "PROPERTIES", properties[::-1])
     place, column = table.templates.atoms[..., 0], table.templates.atoms[..., 1]
-    is_word = (place >= 0) & (place != tables.BETWEEN)
+    is_word = (place >= 0) & (place != arc_model.BETWEEN)
     for arrays in files:
         atoms = FeatureTable.from_arrays("t", arrays).templates.atoms
         moved = (len(places) - 1 - place // 5) * 5 + place % 5

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
@@ -26,7 +27,7 @@ from sapwood.execute import Cluster, Threads, Traffic, tree_sum
 from sapwood.execute.cluster import pickle_to_send
 
 pytestmark = pytest.mark.dask
-WAIT = 15.0  # seconds; only a broken engine ever waits this long
+WAIT = 60.0  # seconds; only a broken engine ever waits this long
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests
 
 rng = np.random.default_rng(0)
@@ -519,7 +520,11 @@ def test_ctrl_c_leaves_no_processes(tmp_path) -> None:
         workers = [int(pid) for pid in program.stdout.readline().split()]
         time.sleep(0.2)
         os.killpg(program.pid, signal.SIGINT)
-        _, errors = program.communicate(timeout=WAIT)
+        try:
+            _, errors = program.communicate(timeout=WAIT)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)  # or this test waits until it has slept
     assert len(workers) == 2
     assert program.returncode == -signal.SIGINT
     assert errors.count("Traceback") == 1

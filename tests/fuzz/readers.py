@@ -26,7 +26,7 @@ from unittest.mock import patch
 
 import numpy as np
 import typer
-from tests.fuzz import given, requests, seeds
+from tests.fuzz import audits, given, requests, seeds
 from tests.fuzz.mutate import bracket_text, dump_json, sentences, spoil_bytes, spoil_json
 from tests.fuzz.tensor_files import spoil_file
 
@@ -36,7 +36,7 @@ from sapwood.constituency.grammar.discriminative import FeatureGrammar, SpanNetw
 from sapwood.constituency.grammar.from_text import grammar_from_text
 from sapwood.constituency.parse.decoders import DECODERS
 from sapwood.core.errors import CorpusError, SapwoodError
-from sapwood.core.resume import UnfinishedOutput
+from sapwood.core.outputs import UnfinishedOutput
 from sapwood.corpora import fetch
 from sapwood.corpora.files import open_text
 from sapwood.corpora.formats import read_trees
@@ -705,7 +705,18 @@ def _readers() -> Iterator[Reader]:
     yield Reader("registry", TABLES, read_registry, 10)
 
 
-READERS = {reader.name: reader for reader in _readers()}
+def _audit_readers() -> Iterator[Reader]:
+    yield Reader("audit.places", spoilt(*audits.PLACES), audits.read_places, 10)
+    yield Reader("audit.fold", spoilt(audits.fold()), audits.read_fold, 10)
+    for name, text, made in (
+        ("arc", audits.CONLLU, audits.ARC_DECISIONS),
+        ("tree", audits.BRACKETS, audits.TREE_DECISIONS),
+    ):
+        apply = partial(audits.apply_to, text)
+        yield Reader(f"audit.{name}-decisions", spoilt_json(made), apply, 10)
+
+
+READERS = {reader.name: reader for reader in (*_readers(), *_audit_readers())}
 
 
 def input_of(reader: Reader, seed: int, index: int, most_edits: int = 3) -> bytes:

@@ -79,12 +79,13 @@ def test_pairs_are_mixed_as_all_trees_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mixing", "n_trees"),
-    [(triple_mixing(7), n_binary_trees), (pair_mixing(13), n_dependency_trees)],
+    ("make", "longest", "n_trees"),
+    [(triple_mixing, 7, n_binary_trees), (pair_mixing, 13, n_dependency_trees)],
     ids=["triples", "pairs"],
 )
-def test_the_rank_is_exact(mixing, n_trees) -> None:
+def test_the_rank_is_exact(make, longest: int, n_trees) -> None:
     """Whole numbers of trees, eliminated modulo a prime, where nothing is rounded."""
+    mixing = make(longest)
     trees = np.array([n_trees(row.length) for row in mixing.rows])[:, None]
     counts = np.rint(mixing.matrix * trees).astype(np.int64)
     assert mixing.rank == exact_rank(counts % PRIME, Residues())

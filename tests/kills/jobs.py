@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.arc_toys import bank
 from tests.fuzz.seeds import ARPA
 
 import sapwood as sw
+from sapwood.auditing.decisions import FORMAT
 from sapwood.constituency.data.treebank import sample_path
 from sapwood.corpora.fetch import CorpusEntry, RemoteFile, fetch
 
@@ -71,6 +73,7 @@ def prepare(folder: Path) -> None:
     (folder / "saved.sapwood").write_bytes((folder / "model.sapwood").read_bytes())
     sw.write_arcs(bank(40), folder / "train.conllu")
     sw.ArcCRF(1, passes=1, folds=2).fit(bank(40)).model_.save(folder / "arcs.sapwood")
+    decide(folder)
     for name in SERVED:
         (folder / "served").mkdir(exist_ok=True)
         (folder / "served" / name).write_text("".join(lines), encoding="utf-8")
@@ -181,6 +184,37 @@ def iterations_left_out(total: int) -> Callable[[str, list[tuple[str, str]]], in
     return told
 
 
+def n_folds(path: Path) -> int:
+    """Finished folds of an audit."""
+    return len(list(path.glob("fold-*.npz")))
+
+
+def folds_left_out(err: str, steps: list[tuple[str, str]]) -> int:
+    """How many of two folds an audit did not judge again: it writes a file for each."""
+    return 2 - sum(name == "replace" and "fold-" in where for name, where in steps)
+
+
+def decide(folder: Path) -> None:
+    """Decisions that accept one of two parts of a finding on the first sentence."""
+    one = bank(40)[0]
+    heads = [0 if head == 0 else one.heads.index(0) + 1 for head in one.heads]
+    parts = [
+        {"decision": made, "kind": "head",
+         "edit": {"words": [k + 1], "heads": [heads[k]], "relations": ["x"], "tag": None}}
+        for made, k in zip(("accept", "reject"), (0, len(heads) - 1), strict=True)
+    ]  # fmt: skip
+    path = folder / "train.conllu"
+    suggested = str(replace(one, heads=tuple(heads), rows=()))
+    row = {
+        "id": "f", "file": str(path), "line": 1, "tree": 1, "decision": "accept",
+        "annotated_tree": str(one), "suggested_tree": suggested,
+        "parts": parts,
+    }  # fmt: skip
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    data = {"sapwood": FORMAT, "files": {str(path): digest}, "decisions": [row]}
+    (folder / "decisions.json").write_text(json.dumps(data))
+
+
 def _jobs() -> Iterator[Job]:
     model = ("new.sapwood",)
     yield Job("train.pcfg", training("pcfg"), model)
@@ -204,6 +238,14 @@ def _jobs() -> Iterator[Job]:
             f"parse.resume.{name}", command(*parse, "--resume", *options), ("out.mrg",),
             progress=("out.mrg.part", count), told=lines_gone_on_with,
         )  # fmt: skip
+    audit = ("depend", "audit", "@train.conllu", "--fast", "--json", *("--jobs", "1"))
+    yield Job(
+        "depend.audit", command(*audit, *FOLDS, "--work", "@folds"), KEPT,
+        progress=("folds", n_folds), told=folds_left_out,
+    )  # fmt: skip
+    yield Job("depend.audit.out", command(*audit, *FOLDS, "-o", "@out.json"), ("out.json",))
+    apply = ("depend", "audit", "--apply", "@decisions.json", "-o", "@corrected.conllu")
+    yield Job("depend.audit.apply", command(*apply), ("corrected.conllu",))
     parts = ("train", "dev", "test")
     yield Job("split", command("split", "@train.mrg", "-o", "@my-"), _named("my-{}.mrg", parts))
     yield Job("save", save_model, ("saved.sapwood",))
@@ -226,8 +268,17 @@ def _jobs() -> Iterator[Job]:
         has_times = name.startswith("hankel")
         yield Job(name, command(*words, "-o", f"@{out}"), (out,), has_times=has_times)
     yield Job("sample", command("sample", "@model.sapwood", "-n", "300"), ())
+    audit = ("audit", "@train.mrg", "--fast", "--folds", "2", "--json", *one)
+    yield Job(
+        "audit", command(*audit, "--work", "@kept"),
+        ("kept/audit.json", *_named("kept/fold-{}.npz", ("1", "2"))),
+        progress=("kept", lambda path: len(list(path.glob("fold-*.npz")))),
+        told=lambda err, steps: 2 - sum(name == "replace" and "fold-" in at for name, at in steps),
+    )  # fmt: skip
 
 
+FOLDS = ("--folds", "2")
+KEPT = ("folds/audit.json", "folds/fold-1.npz", "folds/fold-2.npz")
 TWO = ("--states", "2")
 EM = ("--method", "em", *TWO)
 FIRST = ("--method", "first", "--passes", "1")

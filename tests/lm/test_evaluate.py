@@ -12,7 +12,7 @@ import sapwood as sw
 from sapwood.core.errors import SapwoodError
 from sapwood.lm import evaluate
 from sapwood.lm.data.counting import count_sentence_ngrams
-from sapwood.lm.data.text import END, UNKNOWN
+from sapwood.lm.data.ngrams import END, UNKNOWN
 from sapwood.lm.evaluate import perplexity
 from sapwood.lm.model.ngram_model import NgramModel
 

@@ -6,9 +6,11 @@ import scipy.sparse as sp
 from tests.reference.networks import hidden_of_span, read_words
 
 from sapwood.core.arrays import starts_of
-from sapwood.networks.encoder import (
+from sapwood.networks.network import (
     Dropout,
+    EncoderSizes,
     Lookup,
+    Parameters,
     bilstm,
     encode,
     encode_backward,
@@ -16,7 +18,6 @@ from sapwood.networks.encoder import (
     lstm,
     pack_sentences,
 )
-from sapwood.networks.network import EncoderSizes, Parameters
 from sapwood.networks.scores import (
     ArcSizes,
     SpanSizes,

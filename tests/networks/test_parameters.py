@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sapwood.networks.encoder import glorot_uniform, init_encoder
-from sapwood.networks.network import EncoderSizes, Parameters
+from sapwood.networks.network import EncoderSizes, Parameters, glorot_uniform, init_encoder
 from sapwood.networks.scores import (
     INITIAL_LABEL_SCORE,
     ArcSizes,

@@ -10,8 +10,7 @@ import pytest
 
 from sapwood.constituency.learn.encoder import seconds_a_pass
 from sapwood.networks import training as network_training
-from sapwood.networks.encoder import UNKNOWN_ROW
-from sapwood.networks.network import EncoderSizes, Parameters
+from sapwood.networks.network import UNKNOWN_ROW, EncoderSizes, Parameters
 from sapwood.networks.training import (
     NetworkPlan,
     NetworkTrainer,
@@ -117,12 +116,6 @@ def test_the_usual_plan_reads_as_many_words_in_all_as_it_may(
     plan = NetworkPlan.usual(n_words, seed=3)
     assert (plan.passes, plan.words, plan.seed) == (passes, words, 3)
     assert NetworkPlan.usual(n_words, 5).passes == 5
-
-
-def test_seconds_of_a_pass_count_words_steps_and_at_most_two_threads() -> None:
-    plan = NetworkPlan(words=100)
-    assert plan.seconds_a_pass(10_000, 1) == pytest.approx(2.0 + 1.0)
-    assert plan.seconds_a_pass(10_000, 2) == plan.seconds_a_pass(10_000, 8) == pytest.approx(2.0)
 
 
 def trainer(sentences: list[list[str]], **plan: Any) -> NetworkTrainer:

@@ -1,10 +1,14 @@
-"""The expected precision of an audit is the true one of errors that come to the places there are.
+"""The expected precision of an audit: errors that stand out, and errors that do not.
 
-Statement (docs/concepts/audit.md): let n(s) places of a treebank score at least s, let errors come
-to its N brackets and tags with rate eps, and let an error of weight w be w times as frequent among
-them as among planted errors. Then eps N P1(s) / (n(s) + eps N P1(s)), with P1(s) the weighted
+First statement (docs/concepts/audit.md): let n(s) places of a treebank score at least s, let errors
+come to its N brackets and tags with rate eps, and let an error of weight w be w times as frequent
+among them as among planted errors. Then eps N P1(s) / (n(s) + eps N P1(s)), with P1(s) the weighted
 fraction of planted errors with a score of at least s, is the fraction of these errors among all
 places with at least the score s. Where the errors are among the n(s) places, it is a lower bound.
+
+Second statement: where errors score as planted ones do, and other places by a mixture of two normal
+distributions, the expected precision is the true one, whatever the error rate; and without errors
+it is next to nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +18,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sapwood.auditing.combine import expected_precision
+from sapwood.auditing.combine import (
+    expected_precision,
+    hidden_precision,
+    planted_like_posterior,
+    planted_like_rate,
+)
 from sapwood.core.arrays import FloatArray
 
 N, RATE, PLANTED, SEEN = 40_000, 0.02, 5000, 0.5
@@ -65,7 +74,7 @@ def without_weights(
     scores: FloatArray, planted: FloatArray, weights: FloatArray, n_nodes: int, error_rate: float
 ) -> FloatArray:
     """A mutant: errors that models never make count as much as those that are easily made."""
-    return expected_precision(scores, planted, np.ones(len(planted)), n_nodes, error_rate)
+    return hidden_precision(scores, planted, np.ones(len(planted)), n_nodes, error_rate)
 
 
 def without_planted_that_were_missed(
@@ -73,26 +82,26 @@ def without_planted_that_were_missed(
 ) -> FloatArray:
     """A mutant: the fraction of planted errors is taken among those found."""
     found = np.isfinite(planted)
-    return expected_precision(scores, planted[found], weights[found], n_nodes, error_rate)
+    return hidden_precision(scores, planted[found], weights[found], n_nodes, error_rate)
 
 
 def by_candidates(
     scores: FloatArray, planted: FloatArray, weights: FloatArray, n_nodes: int, error_rate: float
 ) -> FloatArray:
     """A mutant: candidates take the place of all brackets and tags."""
-    return expected_precision(scores, planted, weights, len(scores), error_rate)
+    return hidden_precision(scores, planted, weights, len(scores), error_rate)
 
 
 def as_if_all_were_errors(
     scores: FloatArray, planted: FloatArray, weights: FloatArray, n_nodes: int, error_rate: float
 ) -> FloatArray:
     """A mutant: the places of the treebank are not counted beside the errors."""
-    p = expected_precision(scores, planted, weights, n_nodes, error_rate)
+    p = hidden_precision(scores, planted, weights, n_nodes, error_rate)
     return np.minimum(1.0, p / (1 - p))
 
 
 def test_the_expected_precision_is_that_of_errors_that_come_to_the_places() -> None:
-    assert is_true(expected_precision)
+    assert is_true(hidden_precision)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +113,7 @@ def test_a_mutant_is_noticed(mutant: Estimate) -> None:
 
 
 def test_among_the_places_it_is_a_lower_bound_of_at_least_half() -> None:
-    true, expected = means(expected_precision, is_among=True)
+    true, expected = means(hidden_precision, is_among=True)
     assert (expected < true).all()
     assert (expected > 0.45 * true).all()
 
@@ -114,3 +123,72 @@ def test_no_number_of_planted_errors_makes_a_finding_certain(n_planted: int) -> 
     scores, planted = np.array([3.0, 2.0]), np.full(n_planted, 5.0)
     found = expected_precision(scores, planted, np.ones(n_planted), 10**9, 0.5)
     assert found.max() <= n_planted / (n_planted + 1)
+
+
+PLACES = 5000
+DEPTHS = np.array([50, 100, 200, 400, 800, 1600])
+Posterior = Callable[[FloatArray, FloatArray, int, float], FloatArray]
+
+
+def standing_out(n_errors: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Scores of places, whether each is an error, and scores of planted errors."""
+    rng = np.random.default_rng(seed)
+    planted = rng.normal(1.0, 2.0, PLANTED)
+    planted[: PLANTED // 10] = -np.inf  # no candidate is about them
+    real, n = rng.normal(1.0, 2.0, n_errors), PLACES - n_errors
+    others = np.where(rng.random(n) < 0.6, rng.normal(-4.0, 1.3, n), rng.normal(-6.0, 2.2, n))
+    places = np.concatenate([real, others])
+    return places, np.arange(PLACES) < n_errors, planted
+
+
+def distance(posterior: Posterior, n_errors: int) -> float:
+    """Largest distance of expected from true precision at some depths, in the mean of seeds."""
+    rows = []
+    for seed in range(4):
+        places, is_error, planted = standing_out(n_errors, seed)
+        order = np.argsort(-places)
+        like = posterior(places, planted, N, 1.0)[order]
+        rows.append([(like[:n].mean(), is_error[order][:n].mean()) for n in DEPTHS])
+    found = np.mean(rows, axis=0)
+    return float(np.abs(found[:, 0] - found[:, 1]).max())
+
+
+@pytest.mark.parametrize("n_errors", [0, 200, 600, 1500])
+def test_errors_that_stand_out_are_counted_without_an_error_rate(n_errors: int) -> None:
+    # 800 places that were drawn leave a standard error of about 0.02
+    assert distance(planted_like_posterior, n_errors) < 0.06
+    places, _, planted = standing_out(n_errors, 0)
+    assert planted_like_rate(places, planted, N) == pytest.approx(n_errors / 0.9 / N, abs=0.004)
+
+
+def with_one_fraction(
+    scores: FloatArray, planted: FloatArray, n_nodes: int, error_rate: float
+) -> FloatArray:
+    """A mutant: the fraction of errors is assumed, not fitted."""
+    return planted_like_posterior(scores, planted, n_nodes, min(error_rate, 0.005))
+
+
+def as_if_planted_were_real(
+    scores: FloatArray, planted: FloatArray, n_nodes: int, error_rate: float
+) -> FloatArray:
+    """A mutant: the posterior in a copy whose errors are the planted ones."""
+    both = np.concatenate([scores, planted[np.isfinite(planted)]])
+    return planted_like_posterior(both, planted, n_nodes, error_rate)[: len(scores)]
+
+
+@pytest.mark.parametrize("mutant", [with_one_fraction, as_if_planted_were_real])
+def test_a_wrong_fraction_of_errors_is_noticed(mutant: Posterior) -> None:
+    assert max(distance(mutant, n) for n in (200, 1500)) > 0.15
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.005])
+def test_no_more_errors_are_expected_than_the_error_rate_allows(rate: float) -> None:
+    places, _, planted = standing_out(600, 0)
+    like = planted_like_posterior(places, planted, N, rate)
+    # the fraction is held, its posterior is drawn to the larger number of places that stand out
+    assert like.sum() <= rate * N * 0.9 * 1.1
+    few, many = (
+        expected_precision(places, planted, np.ones(len(planted)), N, eps) for eps in (rate, 0.05)
+    )
+    assert (few <= many).all()
+    assert few.mean() < 0.5 * many.mean()

@@ -40,7 +40,7 @@ from tests.theorems.spectral_toys import (
 from tests.toys import Toy, parse_forest
 
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.learn import spectral
+from sapwood.constituency.learn import features
 from sapwood.constituency.learn.lexicon import LexiconSettings
 from sapwood.constituency.learn.pcfg import PCFG
 from sapwood.constituency.learn.spectral import SpectralLPCFG
@@ -200,7 +200,7 @@ def test_one_node_per_tree_stops_improving() -> None:
 def estimated(toy: Toy, nodes: Nodes, m: int, monkeypatch: pytest.MonkeyPatch) -> Toy:
     """The bare algorithm of Figure 7 by `SpectralLPCFG`: no scaling, smoothing or sharing."""
     # the cut at 0.01 is meant for scaled features; without scaling the values are far smaller
-    monkeypatch.setattr(spectral, "LEAST_VALUE", 0.0)
+    monkeypatch.setattr(features, "LEAST_VALUE", 0.0)
     learner = SpectralLPCFG(
         m, inside_features=[rule_or_word], outside_features=["rule_above"], scaled=False,
         shrinkage=0.0, word_trust=1.0,

@@ -14,12 +14,11 @@ from tests.web.browsers import launched
 from tests.web.servers import BENCHMARKS, Client, Server, guarded, running
 
 import sapwood as sw
-from sapwood.corpora.heads import HEAD_RULES
+from sapwood.corpora.tree import HEAD_RULES
 from sapwood.dependency.data.transform import tree_arcs
 from sapwood.lm.data.counting import count_sentence_ngrams
 from sapwood.web.app import ServerState, make_app
-from sapwood.web.guard import Guard
-from sapwood.web.limits import Limits
+from sapwood.web.guard import Guard, Limits
 from sapwood.web.models import ARCS, TEXT, TREES, LoadedModel, ModelStore
 
 Learn = Callable[..., Any]

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from sapwood.web.app import ServerState, make_app
-from sapwood.web.guard import Guard
-from sapwood.web.limits import Limits
+from sapwood.web.guard import Guard, Limits
 from sapwood.web.models import ModelStore
 
 BASE = "http://127.0.0.1"

@@ -13,8 +13,7 @@ from tests.web.servers import Client, ask
 import sapwood as sw
 from sapwood.constituency.report.parses import parse_answer
 from sapwood.report import to_json
-from sapwood.web.initial_models import bundled_models, models_from_files
-from sapwood.web.models import TREES, LoadedModel, ModelStore
+from sapwood.web.models import TREES, LoadedModel, ModelStore, bundled_models, models_from_files
 
 SENTENCE = "the woman saw a dog in the garden ."
 TREE = "(TOP (S (NP (PRP they)) (VP (VBP sleep)) (. .)))"
@@ -30,6 +29,33 @@ def test_parse_has_the_fixed_form(client: Client) -> None:
     assert found["tree"] == found["k_best"][0]["tree"]
     assert sw.Tree.parse(found["tree"]).words()[0] == "The"
     assert set(found["constituents"][0]) == {"label", "start", "end", "probability"}
+
+
+def test_the_sentences_of_a_text(client: Client) -> None:
+    text = 'Mr. Lee sleeps. "Why?" he asked.\n\nThey sleep .'
+    found = ask(client, "sentences", text=text)["sentences"]
+    assert [one["text"] for one in found] == ["Mr. Lee sleeps.", '"Why?" he asked.', "They sleep ."]
+    assert all(text[one["char_start"] : one["char_end"]] == one["text"] for one in found)
+    assert ask(client, "sentences", text="\n")["sentences"] == []
+
+
+def test_a_text_is_parsed_sentence_by_sentence(client: Client) -> None:
+    text = 'The woman saw "a dog". They sleep.\r\n\r\nThey sleep!'
+    found = ask(client, "parse-text", text=text)["sentences"]
+    assert [text[one["char_start"] : one["char_end"]] for one in found] == [
+        'The woman saw "a dog".', "They sleep.", "They sleep!",
+    ]  # fmt: skip
+    for one in found:
+        words = [word["word"] for word in one["words"]]
+        assert one["tree"] == ask(client, "parse", words=words)["tree"]
+        for word in one["words"]:
+            written = text[word["char_start"] : word["char_end"]]
+            assert written == word["word"] or written == '"'
+    subject = next(c for c in found[1]["constituents"] if c["label"] == "NP")
+    assert text[subject["char_start"] : subject["char_end"]] == "They"
+    assert ask(client, "parse-text", text=" \n")["sentences"] == []
+    many = client.post("/api/parse-text", json={"text": "They sleep. " * 20_000})
+    assert many.status_code in {413, 422}
 
 
 def test_a_parse_asks_for_no_chart_that_its_answer_drops(

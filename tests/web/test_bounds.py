@@ -18,7 +18,7 @@ from tests.web.servers import Client, guarded
 
 from sapwood.cli.serve import serve_page
 from sapwood.web import guard, limits, models, processes, schemas, server
-from sapwood.web.limits import MEGABYTE, Limits, Pool, Refusal
+from sapwood.web.guard import MEGABYTE, Limits, Pool, Refusal
 from sapwood.web.models import ModelStore
 from sapwood.web.processes import check_treebank
 

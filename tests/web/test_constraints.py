@@ -10,8 +10,7 @@ from tests.web.servers import Client, ask, guarded
 
 import sapwood as sw
 from sapwood.constituency.report.parses import parse_answer
-from sapwood.web import limits
-from sapwood.web.limits import Limits
+from sapwood.web.guard import PHRASES_A_WORD, Limits, Refusal
 from sapwood.web.models import ModelStore
 
 WORDS = ["the", "man", "sees", "the", "dog", "with", "a", "hat", "."]
@@ -105,9 +104,9 @@ def test_refusals_in_words(client: Client, asked: dict[str, Any], error: str, hi
 
 
 def test_the_most_phrases_that_are_taken() -> None:
-    assert limits.PHRASES_A_WORD == 4
+    assert PHRASES_A_WORD == 4
     Limits().check_phrases([0] * 36, 9)
-    with pytest.raises(limits.Refusal):
+    with pytest.raises(Refusal):
         Limits().check_phrases([0] * 37, 9)
 
 

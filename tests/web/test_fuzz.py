@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 from tests.web.servers import Client, guarded
 
-from sapwood.web.limits import Limits
+from sapwood.web.guard import Limits
 from sapwood.web.models import ModelStore
 
 RIGHT: dict[str, dict[str, Any]] = {
     "parse": {"sentence": "they sleep .", "k": 2, "decoder": "f1", "model": "bundled"},
+    "sentences": {"text": "They sleep. They sleep."},
+    "parse-text": {"text": "They sleep. They sleep.", "decoder": "f1"},
     "k-best": {"words": ["they", "sleep", "."], "k": 2, "spans": [[0, 2, None]]},
     "posteriors": {
         "sentence": "they sleep .",

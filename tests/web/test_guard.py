@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from tests.web.servers import BASE, Client, guarded
 
-from sapwood.web.guard import COOKIE, Guard
-from sapwood.web.limits import Check, Limits, Pool, Refusal
+from sapwood.web.guard import COOKIE, Check, Guard, Limits, Pool, Refusal
 from sapwood.web.models import ModelStore
 
 QUESTION = {"sentence": "they sleep ."}

@@ -10,9 +10,17 @@ import pytest
 import sapwood as sw
 from sapwood.core.errors import CorpusError
 from sapwood.web import models, processes
-from sapwood.web.initial_models import bundled_models, bundled_trees, models_from_files
-from sapwood.web.limits import Refusal
-from sapwood.web.models import ARCS, TEXT, TREES, LoadedModel, ModelStore
+from sapwood.web.guard import Refusal
+from sapwood.web.models import (
+    ARCS,
+    TEXT,
+    TREES,
+    LoadedModel,
+    ModelStore,
+    bundled_models,
+    bundled_trees,
+    models_from_files,
+)
 from sapwood.web.processes import check_treebank
 
 

@@ -120,6 +120,15 @@ def test_several_sentences_in_running_text(page: Page) -> None:
     page.see("svg.sapwood-tree text.word:text-is('dog')")
 
 
+def test_the_server_knows_ends_that_the_page_does_not(page: Page) -> None:
+    page.open(parse_of('They met Sen. Lee at Acme Bros. Inc. today. "Why?" he asked. They sleep.'))
+    page.see(".facts:has-text('3 sentences found')")
+    chips = page.tab.locator("[aria-label=Sentences] button")
+    assert chips.all_inner_texts()[1:] == ['"Why?" he asked.', "They sleep."]
+    chips.nth(2).click()
+    page.see("svg.sapwood-tree text.word:text-is('sleep')")
+
+
 def test_tokenised_sentences_in_running_text(page: Page) -> None:
     page.open(parse_of("they sleep . the dog saw a cat ."))
     page.see("[aria-label=Sentences] button:has-text('the dog')").click()

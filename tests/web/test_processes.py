@@ -22,12 +22,11 @@ import sapwood as sw
 from sapwood.core.outputs import STALE_SECONDS, lock
 from sapwood.web import processes, server
 from sapwood.web.app import ServerState, static_files
-from sapwood.web.guard import Guard
-from sapwood.web.limits import MEGABYTE, Limits
+from sapwood.web.guard import MEGABYTE, Guard, Limits
 from sapwood.web.models import N_KEPT, TREES, LoadedModel, ModelStore
 from sapwood.web.processes import TrainingOrder, check_upload, train_on_page
+from sapwood.web.runs import TrainingRun, Trainings
 from sapwood.web.server import LOCK, PREFIX, ListenAddress, sweep
-from sapwood.web.training import TrainingRun, Trainings
 
 BYTES = {"Content-Type": "application/octet-stream"}
 LONG = b"(S (NP oops\n" * 300_000  # to check it takes many seconds

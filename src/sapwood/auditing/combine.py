@@ -10,15 +10,21 @@ Notation
     P1(s)     weighted fraction of planted errors with a score of at least s
     n(s)      number of places with a score of at least s
     k(s)      number of planted errors with a score of at least s
+    f1, f0    densities of the scores of planted errors that were found, and of other places
+    pi        fraction of the places that are errors with scores like those of planted ones
+    r(s)      mean probability of being such an error, of places with a score of at least s
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from sapwood.core.arrays import FloatArray, IntArray
+from sapwood.core.training_loops import iterate_em
 
 PRIOR_ERRORS, PRIOR_PAIRS = 2.0, 100.0  # a Beta prior of the error rate, with mean 1 % of each
 # Power of a probability: 0 is errors at random, 1 errors as models make them. Between the two, by
@@ -26,6 +32,8 @@ PRIOR_ERRORS, PRIOR_PAIRS = 2.0, 100.0  # a Beta prior of the error rate, with m
 CONFUSABLE = 0.5
 LEAST_CONFUSED = 0.0025
 CONFIDENCE_Z = 1.645  # one-sided, 95 %
+LEAST_PLACES = 50  # places, and planted errors, of which densities can be estimated
+_CELLS, _EM_ITERATIONS = 400, 300
 
 
 @dataclass(frozen=True)
@@ -45,10 +53,10 @@ class Combiner:
         return np.asarray((x - self.mean) / self.scale @ self.weight + self.bias)
 
 
-def fit_combiner(x: FloatArray, y: FloatArray, *, ridge: float = 1.0) -> Combiner:
+def fit_combiner(x: FloatArray, y: FloatArray, *, ridge: float | FloatArray = 1.0) -> Combiner:
     """Fit a logistic regression by its penalised likelihood.
 
-        minimise  sum over i of  log(1 + exp(-(2 y_i - 1) s_i))  +  ridge / 2 |w|^2
+        minimise  sum over i of  log(1 + exp(-(2 y_i - 1) s_i))  +  sum over k of  ridge_k / 2 w_k^2
 
     Parameters
     ----------
@@ -56,13 +64,15 @@ def fit_combiner(x: FloatArray, y: FloatArray, *, ridge: float = 1.0) -> Combine
         Signals, shape [n, d].
     y
         1 for an error, else 0.
+    ridge
+        The penalty of each signal's weight, or one for all.
     """
     from scipy.optimize import minimize
 
     mean, scale = x.mean(axis=0), x.std(axis=0)
     scale = np.where(scale > 1e-9, scale, 1.0)
     z = np.hstack([(x - mean) / scale, np.ones((len(x), 1))])
-    penalty = np.append(np.full(x.shape[1], ridge), 0.0)
+    penalty = np.append(np.broadcast_to(ridge, x.shape[1]), 0.0)
 
     def loss(w: FloatArray) -> tuple[float, FloatArray]:
         s = z @ w
@@ -86,14 +96,11 @@ def expected_precision(
 ) -> FloatArray:
     """Expected fraction of real errors among all places with at least each score.
 
-        odds(s)  =  eps N P1(s) / n(s)
-        precision(s)  =  odds(s) / (1 + odds(s)),  at most  k(s) / (k(s) + 1)
+        precision(s)  =  r(s) + (1 - r(s)) q(s),  at most  k(s) / (k(s) + 1)
 
-    n(s) is the number of places of the treebank with at least the score s, k(s) the number of
-    planted errors that were found with at least this score, and P1(s) a lower confidence bound of
-    their weighted fraction. Which places of the treebank are errors is not known, so that all of
-    them stand in the denominator, beside the errors to expect. A precision never rises towards
-    lower scores: the pool-adjacent-violators algorithm makes the curve monotone.
+    r(s) is the mean of `planted_like_posterior` above s, q(s) is `hidden_precision` for the errors
+    that the former does not explain. A precision never rises towards lower scores: the
+    pool-adjacent-violators algorithm makes the curve monotone.
 
     Parameters
     ----------
@@ -110,20 +117,121 @@ def expected_precision(
         return np.empty(0)
     if not len(planted):
         return np.full(len(scores), np.nan)
+    like = planted_like_posterior(scores, planted, n_nodes, error_rate)
+    explained = like.sum() / max(np.isfinite(planted).mean(), 1e-9) / n_nodes
     order = np.argsort(-scores, kind="stable")
-    ranked = scores[order]
+    r = np.cumsum(like[order]) / np.arange(1, len(scores) + 1)
+    rest = max(0.0, error_rate - explained)
+    q = hidden_precision(scores, planted, weights, n_nodes, rest)[order]
+    found = len(planted) - np.searchsorted(np.sort(planted), scores[order], side="left")
+    out = np.empty(len(scores))
+    out[order] = falling(np.minimum(r + (1 - r) * q, found / (found + 1.0)), np.ones(len(r)))
+    return out
+
+
+def hidden_precision(
+    scores: FloatArray,
+    planted: FloatArray,
+    weights: FloatArray,
+    n_nodes: int,
+    error_rate: float,
+) -> FloatArray:
+    """Precision of errors whose scores do not stand out, for all places with at least each score.
+
+        odds(s)  =  eps N P1(s) / n(s)
+        q(s)  =  odds(s) / (1 + odds(s))
+
+    n(s) is the number of places of the treebank with at least the score s, and P1(s) a lower
+    confidence bound of the weighted fraction of planted errors with at least this score. Which
+    places of the treebank are errors is not known, so that all of them stand in the denominator,
+    beside the errors to expect. The parameters are those of `expected_precision`.
+    """
+    ranked = -np.sort(-scores)
     below = np.argsort(planted, kind="stable")
-    at = np.searchsorted(planted[below], ranked, side="left")
     weight = weights[below]
+    at = np.searchsorted(planted[below], scores, side="left")
     above = np.append(np.cumsum(weight[::-1])[::-1], 0.0)[at] / weight.sum()
     p1 = lower_bound(above, weight.sum() ** 2 / (weight @ weight))
-    places = np.searchsorted(-ranked, -ranked, side="right")  # equal scores stand together
-    errors, found = error_rate * n_nodes * p1, len(planted) - at
-    raw = np.minimum(errors / (errors + places), found / (found + 1.0))
-    smooth = falling(raw, np.ones(len(raw)))
-    out = np.empty(len(scores))
-    out[order] = smooth
-    return out
+    places = np.searchsorted(-ranked, -scores, side="right")  # equal scores stand together
+    errors = error_rate * n_nodes * p1
+    return np.asarray(errors / (errors + places))
+
+
+def planted_like_posterior(
+    scores: FloatArray, planted: FloatArray, n_nodes: int, error_rate: float = 1.0
+) -> FloatArray:
+    """Probability of each place that it is an error with a score like those of planted errors.
+
+        f(s)  =  pi f1(s) + (1 - pi) f0(s),      p(s)  =  pi f1(s) / f(s)
+
+    f1 is the density of planted errors that were found, by a Gaussian kernel; f0, of all other
+    places, is a mixture of two normal densities. EM fits f0 and pi to the scores of all places.
+    Errors whose scores do not stand out from those of other places are counted there.
+    Reference: Efron (2008), Microarrays, empirical Bayes and the two-groups model.
+
+    Parameters
+    ----------
+    error_rate
+        Most brackets and tags that can be errors, as a fraction: pi is at most what follows.
+    """
+    found = planted[np.isfinite(planted)]
+    if len(scores) < LEAST_PLACES or len(found) < LEAST_PLACES:
+        return np.zeros(len(scores))
+    edges = np.linspace(min(scores.min(), found.min()), max(scores.max(), found.max()), _CELLS + 1)
+    grid, width = 0.5 * (edges[1:] + edges[:-1]), edges[1] - edges[0]
+    n = np.histogram(scores, edges)[0].astype(float)
+    smooth = max(1.06 * float(found.std()) * len(found) ** -0.2, width)
+    f1 = normal_density(grid, grid, smooth) @ np.histogram(found, edges)[0] / len(found)
+    most = error_rate * n_nodes * len(found) / len(planted) / len(scores)
+
+    def expect(now: _Groups) -> tuple[FloatArray, FloatArray]:
+        """Probability of each cell's places to be errors, and of the two normal densities."""
+        each = now.part * np.stack([normal_density(grid, *one) for one in now.normals()], axis=1)
+        f0 = each.sum(axis=1)
+        p = now.pi * f1 / (now.pi * f1 + (1 - now.pi) * f0 + 1e-300)
+        return p, (1 - p)[:, None] * each / (f0 + 1e-300)[:, None]
+
+    def update(now: _Groups) -> _Groups:
+        """The groups that make the counts expected under the present ones most probable."""
+        counts = expect(now)
+        pi = min(float(n @ counts[0]) / len(scores), most)
+        weight = n[:, None] * counts[1]
+        total = weight.sum(axis=0) + 1e-9
+        mean = weight.T @ grid / total
+        spread = np.sqrt((weight * (grid[:, None] - mean) ** 2).sum(axis=0) / total + width**2)
+        return _Groups(pi, total / total.sum(), mean, spread)
+
+    middle, wide = np.median(scores) + np.array([0.0, 1.0]), max(float(scores.std()), width)
+    start = _Groups(min(0.05, most), np.full(2, 0.5), middle, np.full(2, wide))
+    p, _ = expect(iterate_em(update, start, _EM_ITERATIONS))
+    rising = falling(p[::-1], n[::-1] + 1e-9)[::-1]
+    return np.asarray(np.interp(scores, grid, rising))
+
+
+class _Groups(NamedTuple):
+    """The fraction of errors that stand out, and two normal densities of all other places."""
+
+    pi: float
+    part: FloatArray
+    mean: FloatArray
+    spread: FloatArray
+
+    def normals(self) -> Iterator[tuple[float, float]]:
+        """Mean and spread of each normal density."""
+        return zip(self.mean.tolist(), self.spread.tolist(), strict=True)
+
+
+def planted_like_rate(scores: FloatArray, planted: FloatArray, n_nodes: int) -> float:
+    """Fraction of brackets and tags that are errors like planted ones, found or not."""
+    found = np.isfinite(planted).mean() if len(planted) else 0.0
+    like = planted_like_posterior(scores, planted, n_nodes).sum()
+    return float(like / (found * n_nodes)) if found else 0.0
+
+
+def normal_density(x: FloatArray, mean: FloatArray | float, spread: float) -> FloatArray:
+    """Density of normal distributions, [n] or for several means [n, k]."""
+    z = (np.subtract.outer(x, mean)) / spread
+    return np.asarray(np.exp(-0.5 * z * z) / (spread * np.sqrt(2 * np.pi)))
 
 
 def weight_of_planted(probability: float) -> float:
@@ -188,7 +296,12 @@ def estimate_error_rate(n_pairs: float, n_different: float) -> float:
 
 
 def cross_fit(
-    x: FloatArray, y: FloatArray, group: IntArray, *, n_parts: int = 2, ridge: float = 1.0
+    x: FloatArray,
+    y: FloatArray,
+    group: IntArray,
+    *,
+    n_parts: int = 2,
+    ridge: float | FloatArray = 1.0,
 ) -> tuple[list[Combiner], FloatArray]:
     """Combiners of all but one part of the groups each, and scores by the one that left it out.
 

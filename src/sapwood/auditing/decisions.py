@@ -2,9 +2,13 @@
 
 A decisions file is what the report saves:
 
-    {"sapwood": "audit decisions 1", "files": {NAME: SHA-256}, "decisions": [
+    {"sapwood": "audit decisions 2", "files": {NAME: SHA-256}, "decisions": [
         {"id", "file", "line", "tree", "decision": "accept" | "reject" | "skip",
-         "annotated_tree", "suggested_tree"}, ...]}
+         "annotated_tree", "suggested_tree",
+         "parts": [{"decision", "kind", "edit"}, ...]}, ...]}
+
+Without `parts`, as in files of version 1, the decision is about the whole suggested tree; with them
+it is `accept` where some part is accepted, and only those parts are corrected.
 
 Only what an accepted finding changes is replaced in a file. All other characters, line ends, the
 encoding and the compression stay as they were; a file that is not the audited one is refused.
@@ -27,7 +31,8 @@ from typing import Any, NamedTuple
 from sapwood.core.errors import CorpusError, ModelFormatError, SapwoodError, count, describe
 from sapwood.core.outputs import check_output, hold_output, write_bytes
 
-FORMAT = "audit decisions 1"
+FORMAT = "audit decisions 2"
+_READABLE = ("audit decisions 1", FORMAT)  # version 1 had no parts
 ACCEPT, REJECT, SKIP = "accept", "reject", "skip"
 _PACK: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
     ".gz": (gzip.decompress, lambda data: gzip.compress(data, mtime=0)),
@@ -41,9 +46,17 @@ _FIELDS: dict[str, type | tuple[type, ...]] = {
 }  # fmt: skip
 
 
+class DecidedPart(NamedTuple):
+    """A decision on a part of a finding, and what accepting it changes; see `Part`."""
+
+    decision: str
+    kind: str
+    edit: Mapping[str, Any]
+
+
 @dataclass(frozen=True)
 class Decision:
-    """A decision on a finding, with its place and both trees; see `Finding`."""
+    """A decision on a finding, with its place, both trees, and its parts; see `Finding`."""
 
     id: str
     file: str
@@ -52,6 +65,16 @@ class Decision:
     decision: str
     annotated_tree: str
     suggested_tree: str
+    parts: tuple[DecidedPart, ...] = ()
+
+    def accepted_parts(self) -> list[int] | None:
+        """Places of the accepted parts; None where the whole suggested tree is accepted."""
+        found = [k for k, part in enumerate(self.parts) if part.decision == ACCEPT]
+        return None if len(found) == len(self.parts) else found
+
+    def refuse(self, what: str, hint: str) -> CorpusError:
+        """The error that a decision cannot be applied."""
+        return CorpusError(f"decision {self.id} {what}", file=self.file, line=self.line, hint=hint)
 
 
 class Replacement(NamedTuple):
@@ -87,9 +110,9 @@ def read_decisions(path: str | Path) -> tuple[dict[str, str], list[Decision]]:
     except OSError as error:
         hint = "name the file that the report saved"
         raise CorpusError(f"cannot read: {error.strerror}", file=str(path), hint=hint) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _not_decisions(path, "it is not JSON") from error
-    if not isinstance(data, dict) or data.get("sapwood") != FORMAT:
+    if not isinstance(data, dict) or data.get("sapwood") not in _READABLE:
         found = data.get("sapwood") if isinstance(data, dict) else data
         raise _not_decisions(path, f'"sapwood" is {describe(found)}, expected {FORMAT!r}')
     files, rows = data.get("files"), data.get("decisions")
@@ -106,9 +129,29 @@ def _decision(path: str | Path, number: int, row: object) -> Decision:
     for name, kind in _FIELDS.items():
         if not isinstance(row.get(name), kind) or isinstance(row.get(name), bool):
             raise _not_decisions(path, f'decision {number}: "{name}" is {describe(row.get(name))}')
+    for name in ("id", "file"):
+        if set(row[name]) & set("\0\r\n"):
+            raise _not_decisions(path, f'decision {number}: "{name}" is {describe(row[name])}')
     if row["decision"] not in {ACCEPT, REJECT, SKIP}:
         raise _not_decisions(path, f"decision {number} is {describe(row['decision'])}")
-    return Decision(**{name: row[name] for name in _FIELDS})
+    parts = row.get("parts", [])
+    if not isinstance(parts, list):
+        raise _not_decisions(path, f'decision {number}: "parts" is {describe(parts)}')
+    made = tuple(_part(path, number, part) for part in parts)
+    is_any = any(part.decision == ACCEPT for part in made)
+    if made and is_any != (row["decision"] == ACCEPT):
+        why = f"decision {number} is {row['decision']!r}, but its parts say something else"
+        raise _not_decisions(path, why)
+    return Decision(**{name: row[name] for name in _FIELDS}, parts=made)
+
+
+def _part(path: str | Path, number: int, part: object) -> DecidedPart:
+    if isinstance(part, dict):
+        made, kind, edit = (part.get(name) for name in ("decision", "kind", "edit"))
+        is_made = isinstance(made, str) and made in {ACCEPT, REJECT, SKIP}
+        if is_made and isinstance(kind, str) and isinstance(edit, dict):
+            return DecidedPart(str(made), kind, edit)
+    raise _not_decisions(path, f"decision {number}: a part is {describe(part)}")
 
 
 def _not_decisions(path: str | Path, why: str) -> ModelFormatError:
@@ -168,7 +211,7 @@ def apply_decisions(
 
 def _targets(names: Sequence[str], out: str | Path | None, *, force: bool) -> dict[str, Path]:
     """The file to write for each input."""
-    paths = {name: Path(name).expanduser() for name in names}
+    paths = {name: _path_of(name) for name in names}
     if out is None:
         return paths
     folder = Path(out)
@@ -187,10 +230,18 @@ def _targets(names: Sequence[str], out: str | Path | None, *, force: bool) -> di
     return targets
 
 
+def _path_of(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:  # a home that nobody has
+        hint = "run it in the folder in which the audit ran"
+        raise CorpusError("no such folder", file=name, hint=hint) from error
+
+
 def audited_bytes(name: str, digest: str | None) -> bytes:
     """The bytes of an audited file; refused where its SHA-256 is another than at the audit."""
     try:
-        data = Path(name).expanduser().read_bytes()
+        data = _path_of(name).read_bytes()
     except OSError as error:
         hint = "run it in the folder in which the audit ran"
         raise CorpusError(f"cannot read: {error.strerror}", file=name, hint=hint) from error

@@ -34,6 +34,8 @@ class Part:
         Expected fraction of real errors among this part and all parts that rank higher.
     score
         Log-odds by which parts are ranked.
+    edit
+        What accepting the part changes, as plain data: brackets, or heads, relations and a tag.
     """
 
     start: int
@@ -45,6 +47,7 @@ class Part:
     p_suggested: float
     expected_precision: float
     score: float = 0.0
+    edit: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

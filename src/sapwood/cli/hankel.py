@@ -16,8 +16,8 @@ from sapwood.cli.console import Phases, echo
 from sapwood.cli.inputs import HANKEL_LEARN, STDIN, as_kind, check_files, load_any, stream_lines
 from sapwood.cli.reports import fact_lines, name_some, score_text, show
 from sapwood.core.errors import SapwoodError, count
+from sapwood.core.learner import Method
 from sapwood.core.model_card import PURPOSES, warn_few, with_provenance
-from sapwood.core.registry import Method
 from sapwood.execute.engine import Meter
 from sapwood.hankel.learn import BRACKET_METHODS, STRING_METHODS
 from sapwood.hankel.report import (
@@ -193,10 +193,9 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
         n_strings = len(data) if supervised else sum(data.values())
         notes.append(count(n_strings, "string"))
     with phases.phase("learning"), opt.open_engine(engine, scheduler, jobs) as where:
-        learner = chosen.make(**given, **chosen.pick({"seed": seed, "engine": where}))
         if supervised and method == "wfa":
             data = Counter(tuple(tree.words()) for tree in data)
-        learner.fit(data)
+        learner = chosen.train(given | {"seed": seed, "engine": where}, data)
     warn_few(learner.model_, n_strings, "string")
     with_provenance(learner.model_, **{"treebanks" if supervised else "texts": [file]}).save(
         out, force=force

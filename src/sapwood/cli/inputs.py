@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sapwood.cli.console import echo, warn
+from sapwood.cli.console import echo
 from sapwood.cli.reports import name_some
-from sapwood.core.errors import CorpusError, ModelFormatError, SapwoodError, count
+from sapwood.core.errors import CorpusError, ModelFormatError, count
 from sapwood.core.outputs import Input, check_output
 
 if TYPE_CHECKING:
     from sapwood.constituency.data.transform import Transform
     from sapwood.constituency.data.treebank import StoredTreebank, Treebank
     from sapwood.constituency.grammar.ensemble import Model
-    from sapwood.corpora.tokenize import Tokenizer
     from sapwood.corpora.tree import Tree
 
 BUNDLED = "bundled"
@@ -94,10 +92,13 @@ def load_any(name: str, *writers: str) -> Any:
     return load(Path(name).expanduser())
 
 
-def stream_lines(source: str, encoding: str | None = None) -> Generator[str, None, None]:
+def stream_lines(
+    source: str, encoding: str | None = None, newline: str | None = None
+) -> Generator[str, None, None]:
     """The lines of a file, compressed or not, or of stdin, as they come.
 
-    Without an encoding, as in commands that have no `--encoding`, lines are UTF-8.
+    Without an encoding, as in commands that have no `--encoding`, lines are UTF-8; `newline` is
+    that of `open_text`.
     """
     from sapwood.corpora.files import EncodingError, open_lines
 
@@ -105,7 +106,7 @@ def stream_lines(source: str, encoding: str | None = None) -> Generator[str, Non
         echo("reading from the terminal, one line each; Ctrl-D ends")
     # A generator, so that only failures of reading, not of writing, pass through open_lines.
     try:
-        with open_lines(source, encoding or "utf-8") as (_, lines):
+        with open_lines(source, encoding or "utf-8", newline) as (_, lines):
             for line in lines:  # noqa: UP028 - `yield from` would close the file, and stdin with it
                 yield line
     except EncodingError as error:
@@ -299,97 +300,3 @@ class TreeReading:
         if self.left_out:
             names = name_some((PurePath(path).name for path in self.left_out), N_NAMED)
             echo(f"{count(len(self.left_out), 'file')} skipped: {names}")
-
-
-# What to do about lines that are not what they were taken for, in commands with these options.
-_HINTS = {
-    "trees": "--trees takes the words of the trees; --sentences takes the lines as they are",
-    "tokens": "--raw tokenises; --sentences takes the lines as they are, without this warning",
-}
-
-
-@dataclass(frozen=True)
-class Text:
-    """Reads sentences, in the same way for all commands."""
-
-    # whether the words are those of trees; None for lines, after a look at the first
-    trees: bool | None = None
-    raw: bool = False  # whether lines have to be tokenised
-    tokenizer: str | None = None  # the name of a function that does it; None for Penn conventions
-
-    def __post_init__(self) -> None:
-        if self.trees and (self.raw or self.tokenizer):
-            msg = "the words of trees are tokenised already; leave --raw and --tokenizer out"
-            raise typer.BadParameter(msg, param_hint="--trees")
-
-    def sentences(self, file: str, model: Model) -> Iterator[list[str]]:
-        """The words of each sentence; none for an empty line, or for a tree without words."""
-        if self.trees:
-            from sapwood.corpora.formats import read_trees
-            from sapwood.corpora.tree import clean
-
-            for tree in read_trees(file):
-                kept = clean(tree)
-                yield kept.words() if kept is not None else []
-            return
-        with closing(stream_lines(file)) as lines:  # at once, also where a line is refused
-            yield from self.words_of(lines, file, model)
-
-    def words_of(
-        self,
-        lines: Iterator[str],
-        file: str,
-        model: Model,
-        hints: Mapping[str, str] = _HINTS,
-    ) -> Iterator[list[str]]:
-        """The words of each line.
-
-        Parameters
-        ----------
-        file
-            Where the lines come from.
-        hints
-            What to do where lines are `trees`, or hold words that are not `tokens`, by the options
-            of the command.
-        """
-        from sapwood.corpora.files import source_name
-        from sapwood.corpora.sentences import (
-            doubt_sentences,
-            doubt_tokenising,
-            refuse_other_kinds,
-            split_words,
-            tokenise_lines,
-        )
-        from sapwood.corpora.tokenize import PennTokenizer
-
-        # the members of an ensemble share a vocabulary
-        known = model.grammars[0].lexicon.words
-        if self.trees is None:
-            lines = refuse_other_kinds(lines, file, source_name(file), hints)
-        tell = lambda *doubt: warn([doubt])  # noqa: E731
-        if self.tokenizer or self.raw:
-            tokenise = load_tokenizer(self.tokenizer) if self.tokenizer else PennTokenizer(known)
-            return doubt_sentences(tokenise_lines(lines, tokenise, source_name(file)), tell)
-        sentences = map(split_words, lines)
-        if self.trees is False:
-            return sentences
-        return doubt_tokenising(doubt_sentences(sentences, tell), known, tell, hints["tokens"])
-
-
-def load_tokenizer(name: str) -> Tokenizer:
-    """The function that a user names as MODULE:FUNCTION."""
-    module_name, _, function_name = name.partition(":")
-    if not module_name or not function_name:
-        raise typer.BadParameter(f"{name!r} is not MODULE:FUNCTION", param_hint="--tokenizer")
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found: object = getattr(import_module(module_name), function_name)
-    except (ImportError, AttributeError) as error:
-        msg = f"--tokenizer {name}: {error}"
-        hint = "MODULE is a file MODULE.py in this folder, or an installed package"
-        raise SapwoodError(msg, hint=hint) from error
-    if not callable(found):
-        msg = f"--tokenizer {name}: not a function, but {type(found).__name__}"
-        raise SapwoodError(msg, hint="name a function from the text of a sentence to its words")
-    return cast("Tokenizer", found)

@@ -25,7 +25,7 @@ import typer
 from typer.core import TyperGroup
 
 from sapwood import __version__
-from sapwood.cli import audit, dependency, doctor, hankel, lm, serve, surprisal
+from sapwood.cli import audit, corpora, dependency, doctor, hankel, identify, lm, serve, surprisal
 from sapwood.cli.console import (
     FAILED,
     abandon,
@@ -35,9 +35,7 @@ from sapwood.cli.console import (
     echo,
     notice,
 )
-from sapwood.cli.constituency import compare, demo, evaluate, inspect, parse, train, use
-from sapwood.cli.corpora import data, treebanks
-from sapwood.cli.identify import identify, unmix
+from sapwood.cli.constituency import compare, demo, evaluate, inspect, parse, phrases, train, use
 from sapwood.cli.lm import embed
 from sapwood.core.errors import SapwoodError
 from sapwood.core.outputs import remove_unfinished
@@ -53,7 +51,7 @@ Data goes to stdout, everything else to stderr; - is stdin.
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 """
 
-INTERRUPTED = 130
+MISUSED, INTERRUPTED = 2, 130
 MEMORY_HINT = "give less data, fewer --states or fewer --jobs; for parse, a lower --memory-limit"
 
 
@@ -70,9 +68,12 @@ class Boundary(TyperGroup):
         except OSError as error:
             fail(error)
             raise typer.Exit(FAILED) from None
+        except Exception as error:
+            refuse_usage(error)
+            raise
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; usage errors are left to Typer."""
+        """Run a command; what goes wrong becomes one line, a hint and an exit status."""
         note_options(self)
         try:
             with display.listening():
@@ -88,9 +89,9 @@ class Boundary(TyperGroup):
             if was_interrupted():  # libraries turn the interrupt into errors of their own
                 echo("interrupted")
                 raise typer.Exit(INTERRUPTED) from None
-            # Usage errors have no base class that every supported version of Typer exports.
-            is_usage = isinstance(error, (typer.Exit, typer.Abort)) or hasattr(error, "exit_code")
-            if ctx.params.get("debug") or is_usage:
+            refuse_usage(error)
+            is_end = isinstance(error, (typer.Exit, typer.Abort)) or hasattr(error, "exit_code")
+            if ctx.params.get("debug") or is_end:
                 raise
             fail(error)
             raise typer.Exit(FAILED) from None
@@ -142,6 +143,8 @@ for _name, _run, _epilog, _summary in (
     ("train", train.train_on_trees, train.TRAIN_EPILOG, "Learn a grammar from a treebank."),
     ("parse", parse.parse_sentences, parse.PARSE_EPILOG,
      "Parse sentences: one a line in, one tree a line out."),
+    ("phrases", phrases.print_phrases, phrases.PHRASES_EPILOG,
+     "Print the phrases of a text with probability and place."),
     ("evaluate", evaluate.evaluate_predicted, evaluate.EVALUATE_EPILOG,
      "Score predicted trees as EVALB does."),
     ("compare", compare.compare_methods, compare.COMPARE_EPILOG,
@@ -153,14 +156,14 @@ for _name, _run, _epilog, _summary in (
     ("sample", use.draw_trees, use.SAMPLE_EPILOG, "Draw trees from a model."),
     ("audit", audit.audit_files, audit.AUDIT_EPILOG,
      "List annotations of a treebank that are probably wrong."),
-    ("stats", treebanks.show_statistics, treebanks.STATS_EPILOG, "Show what is in a treebank."),
-    ("split", treebanks.split_treebank, treebanks.SPLIT_EPILOG,
+    ("stats", corpora.show_statistics, corpora.STATS_EPILOG, "Show what is in a treebank."),
+    ("split", corpora.split_treebank, corpora.SPLIT_EPILOG,
      "Cut a treebank into train, dev and test."),
-    ("words", treebanks.write_words, treebanks.WORDS_EPILOG,
+    ("words", corpora.write_words, corpora.WORDS_EPILOG,
      "Write the sentences of a treebank, one a line."),
     ("identify", identify.identify_models, identify.IDENTIFY_EPILOG,
      "Tell whether a model can be learnt at all."),
-    ("unmix", unmix.unmix_sentences, unmix.UNMIX_EPILOG,
+    ("unmix", identify.unmix_sentences, identify.UNMIX_EPILOG,
      "Learn a model with hidden trees from plain sentences."),
     ("embed", embed.embed_words, embed.EMBED_EPILOG, "Learn vectors of words from plain text."),
     ("serve", serve.serve_page, serve.SERVE_EPILOG,
@@ -172,7 +175,9 @@ for _name, _run, _epilog, _summary in (
 app.add_typer(dependency.app, name="depend", short_help="Dependency parsers: train, parse, score.")
 app.add_typer(hankel.app, name="hankel", short_help="Weighted grammars from plain strings.")
 app.add_typer(lm.app, name="lm", short_help="Count text, learn language models, use them.")
-app.add_typer(data.app, name="data", short_help="List and fetch open treebanks; convert your own.")
+app.add_typer(
+    corpora.app, name="data", short_help="List and fetch open treebanks; convert your own."
+)
 
 
 def run_command_line() -> NoReturn:
@@ -275,6 +280,45 @@ def error_lines(error: Exception) -> list[str]:
         hint = "this is a fault of Sapwood; `sapwood --debug COMMAND ...` shows where it happened"
     lines = [f"error: {message}", f"hint: {hint}"] if hint else [f"error: {message}"]
     return [name_options(" ".join(line.split())) for line in lines]
+
+
+def refuse_usage(error: Any) -> None:
+    """Write a usage error as all others are written, and exit; nothing for other errors.
+
+    Usage errors have no base class that every supported version of Typer exports. Without any
+    arguments, some commands print their help as an "error", which stays as it is.
+    """
+    is_usage = getattr(error, "exit_code", None) == MISUSED and hasattr(error, "format_message")
+    if not is_usage or type(error).__name__ == "NoArgsIsHelpError":
+        return
+    message = _range_message(error) or error.format_message().replace("Value error, ", "")
+    message = message.removeprefix("Invalid value for ").removeprefix("Invalid value: ")
+    message = re.sub(r"'(--?[\w-]+)'", r"\1", message).rstrip(".")
+    command = "sapwood" if error.ctx is None else error.ctx.command_path
+    hint = f"`{command} --help` says what its options take"
+    if message[1:2].islower():  # a sentence of Typer's, and not the name of an argument
+        message = message[0].lower() + message[1:]
+    for line in (f"error: {message}", f"hint: {hint}"):
+        echo(" ".join(line.split()))
+    raise typer.Exit(MISUSED) from None
+
+
+def _range_message(error: Any) -> str | None:
+    """What was found and what was expected, for a number out of its range; None for others."""
+    param: Any = getattr(error, "param", None)
+    cause: Any = getattr(error, "__cause__", None)
+    bounds = getattr(param, "min", None), getattr(param, "max", None)
+    if not hasattr(cause, "errors") or bounds == (None, None):
+        return None
+    least, most = bounds
+    expected = "a whole number" if all(isinstance(x, int | None) for x in bounds) else "a number"
+    if least is None:
+        expected += f" of at most {most:g}"
+    else:
+        expected += f" of at least {least:g}" if most is None else f" from {least:g} to {most:g}"
+    return (
+        f"{error.param.get_error_hint()}: found {cause.errors()[0]['input']}, expected {expected}"
+    )
 
 
 # Parameters whose names would not be understood on the command line, as options; those of all

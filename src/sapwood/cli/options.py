@@ -15,9 +15,8 @@ import typer
 from sapwood.cli.console import echo
 from sapwood.constituency.learn.registry import METHODS
 from sapwood.core.errors import count
-from sapwood.core.learner import Parameter
+from sapwood.core.learner import Method, Parameter
 from sapwood.core.progress import note, step
-from sapwood.core.registry import Method
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine
@@ -95,17 +94,40 @@ Raw = Annotated[
     bool,
     typer.Option(
         "--raw",
-        help="Lines are text as people write it, one sentence each: tokenise by Penn conventions, "
-        "with quotes, brackets and contractions as the model's treebank has them. Not for text "
-        "that is tokenised in another way.",
+        help="FILE is text as people write it: find its sentences and words, with quotes, brackets "
+        "and contractions as the model's treebank has them. Not for text that is tokenised.",
     ),
 ]
 Tokenizer = Annotated[
     str | None,
     typer.Option(
         metavar="MODULE:FUNCTION",
-        help="Tokenise with your own Python function, from a line to a list of words; MODULE is "
-        "looked for in this folder too. It is run: name only what you trust.",
+        help="Like --raw, with words by your own Python function, from a sentence to a list of "
+        "words; MODULE is looked for in this folder too. It is run: name only what you trust.",
+    ),
+]
+Splitter = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION",
+        help="With --raw: find sentences by your own Python function, from a paragraph to a list "
+        "of sentences. It is run, as --tokenizer is.",
+    ),
+]
+OnePerLine = Annotated[
+    bool,
+    typer.Option(
+        "--one-per-line",
+        help="With --raw: each line is one sentence; an empty one stays empty. Not for paragraphs.",
+    ),
+]
+Tokens = Annotated[
+    Literal["penn", "ud"] | None,
+    typer.Option(
+        help="With --raw: cut words as Penn treebanks do (-LRB-, ``) or as those of Universal "
+        "Dependencies do (brackets and quotes as they are, hyphens apart). Not without need: a "
+        "model knows the words of its own treebank.",
+        show_default="what the model's file says",
     ),
 ]
 
@@ -318,11 +340,11 @@ def refuse_what_does_not_apply(
         Values of options; None for those that were left out.
     """
     for name in [name for name, value in given.items() if value is not None]:
-        users = [x for x in methods if any(methods[x].has(y) for y in options[name])]
-        if method not in users:
+        domains = methods[method].domains(options[name])
+        if not domains:
+            users = [x for x in methods if methods[x].domains(options[name])]
             msg = f"it does not apply to --method {method}; it applies to {', '.join(users)}"
             raise typer.BadParameter(msg, param_hint=name)
-        domains = [domain for y in options[name] if (domain := methods[method].domain(y))]
         for domain in domains:
             if isinstance(given[name], int) and given[name] not in domain:
                 msg = f"it must be {domain.words.removeprefix('None or ')} for --method {method}"

@@ -81,7 +81,7 @@ def serve_page(  # noqa: PLR0913 - every option of the command is an argument
     same place says what. Nothing is fetched from elsewhere. Ctrl-C stops it, and all it started.
     """
     try:
-        from sapwood.web.limits import MEGABYTE, Limits
+        from sapwood.web.guard import MEGABYTE, Limits
         from sapwood.web.server import ListenAddress, run_server
     except ImportError as error:  # pragma: no cover - the extra is installed where tests run
         raise _missing(error) from error

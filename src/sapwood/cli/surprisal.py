@@ -17,12 +17,11 @@ from sapwood.cli.inputs import (
     LM_TRAIN,
     STDIN,
     TRAIN,
-    Text,
     as_kind,
     load_any,
-    load_tokenizer,
     stream_lines,
 )
+from sapwood.cli.texts import RawText, Text
 from sapwood.core.errors import CorpusError, SapwoodError, count, join_words
 from sapwood.core.progress import step
 
@@ -67,6 +66,9 @@ def print_surprisal(  # noqa: PLR0913 - every option of the command is an argume
     ),
     raw: opt.Raw = False,
     tokenizer: opt.Tokenizer = None,
+    splitter: opt.Splitter = None,
+    one_per_line: opt.OnePerLine = False,
+    tokens: opt.Tokens = None,
     join: bool = typer.Option(
         False,
         "--join",
@@ -99,6 +101,7 @@ def print_surprisal(  # noqa: PLR0913 - every option of the command is an argume
         raise typer.BadParameter(f"{unit!r} is not bits or nats", param_hint="--unit")
     if join and tokenizer:
         raise typer.BadParameter("not together with --tokenizer", param_hint="--join")
+    text = Text(None, raw, RawText(tokenizer, splitter, one_per_line, tokens))
     if not 0.0 <= restart <= LARGEST_RESTART:
         msg = f"{restart:g} is no probability from 0 to {LARGEST_RESTART}"
         raise typer.BadParameter(msg, param_hint="--restart")
@@ -113,7 +116,7 @@ def print_surprisal(  # noqa: PLR0913 - every option of the command is an argume
             stack.enter_context(data_on_stdout(None, file))
         advance = stack.enter_context(step("reading words", unit="sentence"))
         where = stack.enter_context(opt.open_engine(engine, scheduler, jobs))
-        sentences = _sentences(file, loaded, Text(None, raw, tokenizer), join=join)
+        sentences = _sentences(file, loaded, text, join=join)
         ask = partial(_rows_of, unit=unit, restart=restart)
         is_begun = as_json  # the header comes with the first row: a refused text leaves no table
         for number, found in enumerate(where.stream(ask, sentences, loaded), 1):
@@ -166,7 +169,7 @@ def _load(name: str) -> Any:
 def _sentences(file: str, model: Any, text: Text, *, join: bool) -> Iterator[_Sentence]:
     """The sentence of each line, refused where a mark of its start or end is among the words."""
     from sapwood.corpora.files import source_name
-    from sapwood.lm.data.text import RESERVED, RESERVED_HINT
+    from sapwood.lm.data.ngrams import RESERVED, RESERVED_HINT
 
     name = source_name(file)
     for number, sentence in enumerate(_lines(file, name, model, text, join=join), 1):
@@ -177,7 +180,8 @@ def _sentences(file: str, model: Any, text: Text, *, join: bool) -> Iterator[_Se
 
 
 def _lines(file: str, name: str, model: Any, text: Text, *, join: bool) -> Iterator[_Sentence]:
-    from sapwood.corpora.sentences import refuse_other_kinds, split_words, tokenise_lines
+    from sapwood.corpora.conventions import PENN
+    from sapwood.corpora.sentences import refuse_other_kinds, split_words
     from sapwood.corpora.tokenize import PennTokenizer
     from sapwood.lm.model.language_model import LanguageModel
 
@@ -191,9 +195,9 @@ def _lines(file: str, name: str, model: Any, text: Text, *, join: bool) -> Itera
         return
     if not is_text:
         found: Iterable[list[str]] = text.words_of(lines, file, model, _HINTS)
-    elif text.raw or text.tokenizer:
-        split = load_tokenizer(text.tokenizer) if text.tokenizer else PennTokenizer(known)
-        found = tokenise_lines(lines, split, name)
+    elif text.is_raw:
+        some = text.how.sentences(lines, name, PENN, known)
+        found = (sentence.words for sentence in some)
     else:
         found = map(split_words, refuse_other_kinds(lines, file, name))
     for words in found:

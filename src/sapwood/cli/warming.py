@@ -27,7 +27,7 @@ from sapwood.hankel.data import PairConstraints
 from sapwood.hankel.learn.em_wcfg import EMWCFG
 from sapwood.identify.model.uniform_trees import UniformTreeModel
 from sapwood.incremental import surprisal
-from sapwood.lm.learn.mixture import LatentTrigram
+from sapwood.lm.learn.latent import LatentTrigram
 
 WARM_WORDS = ["the", "dog", "sees", "a", "cat"]
 WARM_TREE = "(S (NP (DT the) (NN dog)) (VP (VB sees) (NP (DT a) (NN cat))))"

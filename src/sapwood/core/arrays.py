@@ -51,13 +51,13 @@ def ranges(starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> IntArray:
 PIECE = 1 << 15  # numbers that fit into a processor's cache, intermediate results included
 
 
-def pieces(starts: IntArray) -> Iterator[tuple[slice, slice]]:
+def pieces(sizes: npt.ArrayLike) -> Iterator[tuple[slice, slice]]:
     """Groups of neighbouring ragged rows that fit into a cache: slices of rows and of numbers.
 
-    >>> list(pieces(starts_of([20_000, 20_000, 5])))
+    >>> list(pieces([20_000, 20_000, 5]))
     [(slice(0, 1, None), slice(0, 20000, None)), (slice(1, 3, None), slice(20000, 40005, None))]
     """
-    first = 0
+    starts, first = starts_of(sizes), 0
     while first < len(starts) - 1:
         end = int(np.searchsorted(starts, starts[first] + PIECE, side="right")) - 1
         end = max(end, first + 1)
@@ -176,6 +176,10 @@ class RaggedBank(ABC, Generic[T_co]):
         rows = slice(int(self.offsets[first]), int(self.offsets[last]))
         offsets = self.offsets[first : last + 1] - self.offsets[first]
         return self._cut(offsets, rows, slice(first, last))
+
+    def runs(self, n: int) -> list[Self]:
+        """Cut into at most n runs of items with about equally many rows."""
+        return [self.run(first, last) for first, last in shard_cuts(self.offsets, n)]
 
     def rows(self, index: int) -> slice:
         """The rows of one item."""

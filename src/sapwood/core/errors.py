@@ -263,10 +263,14 @@ def available_memory() -> int:
     return max(0, min((n for n in found if n is not None), default=UNKNOWN_SYSTEM))
 
 
-def require_memory(needed: float, work: str, hint: str) -> None:
-    """Refuse work, the subject of the message, that needs more bytes of memory than are free."""
+def require_memory(needed: float, work: str, hint: str, *amounts: tuple[int, str]) -> None:
+    """Refuse work, the subject of the message, that needs more bytes of memory than are free.
+
+    The message names the amounts of things that are worked on, given as numbers with nouns.
+    """
     free = available_memory()
     if needed > free:
+        work = " ".join([work, " with ".join(count(*amount) for amount in amounts)]).rstrip()
         gigabytes = f"{needed / 1e9:,.1f} GB of memory, and {free / 1e9:,.1f} GB are free"
         raise SapwoodError(f"{work} needs about {gigabytes}", hint=hint)
 

@@ -17,10 +17,11 @@ import json
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -60,8 +61,20 @@ class FileContents(NamedTuple):
     header: dict[str, Any]
 
 
+# Checks a value of a header, whose name is given for messages, and returns it as models have it.
+HeaderReader = Callable[..., Any]
+
+
 class SavedModel(ABC):
-    """A model that has files; its kind is the name of its class, which `HOMES` lists."""
+    """A model that has files; its kind is the name of its class, which `HOMES` lists.
+
+    Attributes
+    ----------
+    HEADER
+        How entries of the header of a file are read, before `from_file` is given them.
+    """
+
+    HEADER: ClassVar[dict[str, HeaderReader]] = {}
 
     @abstractmethod
     def to_file(self) -> FileContents:
@@ -70,7 +83,7 @@ class SavedModel(ABC):
     @classmethod
     @abstractmethod
     def from_file(cls, contents: FileContents) -> Self:
-        """The model of a file, whose contents may be damaged in any way.
+        """The model of a file, whose contents may be damaged, except the entries of `HEADER`.
 
         Raises
         ------
@@ -94,7 +107,7 @@ def _model_path(path: object) -> Path:
 
 
 def read_model(kind: object, contents: FileContents) -> Any:
-    """Make the model of a kind from the contents of its file."""
+    """Make the model of a kind from the contents of its file, whose header is checked here."""
     # Version 0.1 called a FeatureGrammar a LatentGrammar, which its weights give away.
     if kind == "LatentGrammar" and "feature_weights" in contents.arrays:
         kind = "FeatureGrammar"
@@ -102,7 +115,9 @@ def read_model(kind: object, contents: FileContents) -> Any:
     if not isinstance(header, dict):
         raise ModelFormatError(f"the model's header is {describe(header)}, expected an object")
     read_record(contents.header.get("record", {}))
-    return class_of(kind).from_file(contents)
+    home = class_of(kind)
+    checked = {name: read(contents.header[name], name) for name, read in home.HEADER.items()}
+    return home.from_file(FileContents(contents.arrays, contents.header | checked))
 
 
 def _is_number(value: Any) -> bool:
@@ -120,6 +135,7 @@ def _is_table(value: Any, is_item: Callable[[Any], bool]) -> bool:
 _RECORD: dict[str, Callable[[Any], bool]] = {
     "method": lambda value: isinstance(value, str),
     "iterations": lambda value: isinstance(value, int),
+    "tokenisation": lambda value: value in ("penn", "ud"),
     "dev_f1": lambda value: value is None or _is_number(value),
     "pivots": lambda value: _is_table(value, lambda item: isinstance(item, str)),
     "spectrum": lambda value: _is_table(value, _is_number),
@@ -319,6 +335,59 @@ def read_labels(value: Any, kind: str) -> tuple[str, ...]:
             msg = f"one of the {kind} is {name[:40]!r}, expected no blank, bracket or control sign"
             raise ModelFormatError(msg)
     return names
+
+
+def read_symbols(value: Any, kind: str) -> tuple[tuple[Any, ...], ...]:
+    """Check that a header's value is a list of symbols: labels, ancestors and context of each."""
+    symbols = []
+    for row in read_list(value, kind):
+        if not isinstance(row, list) or len(row) != 3 or not row[0]:
+            raise ModelFormatError(
+                f"one of the {kind} is {describe(row)}, expected labels, ancestors and context"
+            )
+        chain, ancestors = (read_labels(part, kind) for part in row[:2])
+        context = None if row[2] is None else read_labels(row[2], kind)
+        symbols.append((chain, ancestors, context))
+    return tuple(symbols)
+
+
+def read_chains(value: Any, kind: str) -> tuple[tuple[str, ...], ...]:
+    """Check that a header's value is a list of lists of names, none of which is empty."""
+    if not isinstance(value, list) or not all(value):
+        raise ModelFormatError(f"the {kind} are no list of lists of names")
+    return tuple(read_names(chain, kind) for chain in value)
+
+
+def called(words: str, read: HeaderReader) -> HeaderReader:
+    """A reader whose messages call the value by other words than the header."""
+    return lambda value, _: read(value, words)
+
+
+def choice_reader(kind: str, choices: Sequence[str]) -> HeaderReader:
+    """A reader of one of some strings."""
+
+    def read(value: Any, _: str = "") -> str:
+        if value not in choices:
+            known = ", ".join(choices)
+            raise ModelFormatError(f"the {kind} is {describe(value)}, expected one of {known}")
+        return str(value)
+
+    return read
+
+
+def settings_reader(kind: type) -> HeaderReader:
+    """A reader of the settings of a dataclass, of which the flags must be true or false."""
+    types = {each.name: each.type for each in fields(kind)}
+
+    def read(value: Any, name: str) -> Any:
+        if not isinstance(value, dict) or not value.keys() <= types.keys():
+            raise ModelFormatError(f"the {name} is {describe(value)}, expected settings")
+        for setting, given in value.items():
+            if types[setting] in (bool, "bool"):
+                read_flag(given, setting)
+        return kind(**value)
+
+    return read
 
 
 def read_flag(value: Any, name: str) -> bool:

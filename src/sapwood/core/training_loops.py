@@ -136,14 +136,18 @@ def run_em(
 
 
 def iterate_em(
-    expect: Callable[[P], C],
-    maximise: Callable[[P, C], P],
+    update: Callable[[P], P],
     start: P,
     iterations: int,
-    listen: Callable[[EMResult[P, C]], None] | None = None,
+    listen: Callable[[EMResult[P, P]], None] | None = None,
 ) -> P:
-    """Parameters after a fixed number of EM iterations, for which no likelihood is needed."""
-    steps = EMSteps(expect, maximise, objective=lambda parameters, counts: 0.0)
+    """Parameters after a fixed number of EM iterations, for which no likelihood is needed.
+
+    An update is the E-step and the M-step.
+    """
+    steps = EMSteps[P, P](
+        update, lambda _, updated: updated, objective=lambda parameters, counts: 0.0
+    )
     stop = EMStop(iterations, evaluates_last=False)
     return run_em(steps, start, stop, listen=listen).parameters
 

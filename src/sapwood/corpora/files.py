@@ -137,10 +137,13 @@ def _in_folder(
 
 
 @contextmanager
-def open_text(source: Source, encoding: str = "utf-8") -> Iterator[IO[str]]:
-    """Open one source as text, decompressing by its ending; failures become CorpusError.
+def open_text(
+    source: Source, encoding: str = "utf-8", newline: str | None = None
+) -> Iterator[IO[str]]:
+    r"""Open one source as text, decompressing by its ending; failures become CorpusError.
 
-    An open text file is taken as it is; an XML file that names its encoding is read by that.
+    An open text file is taken as it is; an XML file that names its encoding is read by that. Line
+    ends are read as `\n`; with a `newline` of "", as they are.
     """
     _check_encoding(encoding)
     if not isinstance(source, (str, Path)):
@@ -149,7 +152,7 @@ def open_text(source: Source, encoding: str = "utf-8") -> Iterator[IO[str]]:
         return
     if str(source) == "-":
         with _explain_failures("<stdin>", encoding):
-            text = _decode(sys.stdin.buffer, encoding)
+            text = _decode(sys.stdin.buffer, encoding, newline)
             try:
                 yield text
             finally:
@@ -161,15 +164,17 @@ def open_text(source: Source, encoding: str = "utf-8") -> Iterator[IO[str]]:
     with (
         _explain_failures(str(source), encoding),
         opener(path, "rb") as file,
-        _decode(file, encoding) as text,
+        _decode(file, encoding, newline) as text,
     ):
         yield text
 
 
 @contextmanager
-def open_lines(source: Source, encoding: str = "utf-8") -> Iterator[tuple[str, Iterator[str]]]:
+def open_lines(
+    source: Source, encoding: str = "utf-8", newline: str | None = None
+) -> Iterator[tuple[str, Iterator[str]]]:
     """Open one source as `open_text` does: its name, for messages, and its lines."""
-    with open_text(source, encoding) as file:
+    with open_text(source, encoding, newline) as file:
         name = source_name(source)
         yield name, lines_of(file, name)
 
@@ -183,7 +188,7 @@ def _check_encoding(encoding: str) -> None:
         raise SapwoodError(msg, hint=hint) from error
 
 
-def _decode(file: Any, encoding: str) -> io.TextIOWrapper:
+def _decode(file: Any, encoding: str, newline: str | None) -> io.TextIOWrapper:
     """Bytes as text, by the encoding that an XML file names in its first line, if it does."""
     start = file.peek(XML_START) if hasattr(file, "peek") else b""
     named = _XML_ENCODING.match(start)
@@ -191,7 +196,7 @@ def _decode(file: Any, encoding: str) -> io.TextIOWrapper:
     _check_encoding(encoding)
     # utf-8-sig also accepts files without a byte-order mark
     is_utf_8 = codecs.lookup(encoding).name == "utf-8"
-    return io.TextIOWrapper(file, encoding="utf-8-sig" if is_utf_8 else encoding)
+    return io.TextIOWrapper(file, encoding="utf-8-sig" if is_utf_8 else encoding, newline=newline)
 
 
 def lines_of(file: IO[str], name: str) -> Iterator[str]:

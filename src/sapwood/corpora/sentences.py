@@ -14,7 +14,7 @@ from itertools import chain, pairwise
 from sapwood.core.errors import CorpusError, count
 from sapwood.corpora.files import MAX_CHARACTERS, Source, open_lines
 from sapwood.corpora.formats import is_graph_format, read_lines, treebank_files
-from sapwood.corpora.tokenize import ABBREVIATIONS, PennTokenizer, Tokenizer
+from sapwood.corpora.tokenize import ABBREVIATIONS, PennTokenizer
 from sapwood.corpora.tree import clean
 
 SENTENCES, TREEBANK, CONLLU, JSON_LINES = "sentences", "trees", "conllu", "json"
@@ -127,27 +127,6 @@ def split_words(line: str) -> list[str]:
     return _WORD.findall(line)
 
 
-def tokenise_lines(
-    lines: Iterable[str], tokenize: Tokenizer, name: str | None = None
-) -> Iterator[list[str]]:
-    r"""The words that a tokenizer makes of each line; an error names the line where it makes none.
-
-    Examples
-    --------
-    >>> list(tokenise_lines(["The dog isn't here.\n"], PennTokenizer()))
-    [['The', 'dog', 'is', "n't", 'here', '.']]
-    """
-    for number, line in enumerate(lines, 1):
-        words = tokenize(line.strip())
-        if isinstance(words, str) or not all(
-            isinstance(word, str) and split_words(word) == [word] for word in words
-        ):
-            msg = f"the tokenizer returned {words!r}, expected a list of words without blanks"
-            hint = "a tokenizer takes the text of one sentence and returns its words"
-            raise CorpusError(msg, file=name, line=number, hint=hint)
-        yield list(words)
-
-
 def refuse_other_kinds(
     lines: Iterable[str], source: str, name: str, hints: Mapping[str, str] | None = None
 ) -> Iterator[str]:
@@ -249,7 +228,7 @@ def doubt_sentences(
             warn(
                 f"a line is taken for one sentence, but {len(several)} of the first "
                 f"{count(len(seen), 'line')} seem to hold several (line {several[0]} is the first)",
-                "write one sentence on each line; Sapwood does not split text into sentences",
+                "write one sentence on each line, or let --raw find sentences and words",
             )
 
     return _look_at_first(

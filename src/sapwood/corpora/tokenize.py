@@ -17,7 +17,7 @@ treebanks differ:
 - **Slashes** are written `\/` where the vocabulary does so, and are words where it has `/`; signs
   such as `=` likewise. **Hyphens** stay inside words, unless the vocabulary splits at them.
 
-One text is one sentence: nothing here looks for the ends of sentences.
+One text is one sentence: `sapwood.corpora.sentence_ends` looks for the ends of sentences.
 
 Tokenised text comes back unchanged, so that it does no harm to tokenise twice.
 """
@@ -27,9 +27,17 @@ Tokenised text comes back unchanged, so that it does no harm to tokenise twice.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
-from typing import Protocol
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, pairwise
+from typing import NamedTuple, Protocol
+
+
+class Token(NamedTuple):
+    """A word, and where the characters that it stands for start and end in the text."""
+
+    word: str
+    start: int
+    end: int
 
 
 class Tokenizer(Protocol):
@@ -49,6 +57,7 @@ _PERIODS = (
     "Va. Vt. Wash. Wis. Wyo."
 )
 ABBREVIATIONS = frozenset(_PERIODS.split())
+_CHUNK = re.compile(r"\S+")
 _INITIAL = re.compile(r"[^\W\d_]\.")
 _ACRONYM = re.compile(r"(?:[\w-]+-)?(?:[^\W\d_]{1,2}\.){2,}")  # U.S., p.m., Ph.D., non-U.S.
 
@@ -117,6 +126,8 @@ class PennTokenizer:
             mark: next((form for form in forms if form in known), forms[-1])
             for mark, forms in _SPELLINGS.items()
         }
+        if '"' in known and "''" not in known:  # "``" alone is a mistake of the treebank
+            self._spelling |= {"``": '"', "''": '"'}
         self._has_curly = any(re.match(r"’\w|\w+’", word) for word in known)
         self._elisions = frozenset(
             word.lower()
@@ -130,7 +141,18 @@ class PennTokenizer:
 
     def __call__(self, text: str) -> list[str]:
         """The words of one sentence."""
-        return [word for words in self.by_chunk(text) for word in words]
+        return [token.word for token in self.tokens(text)]
+
+    def tokens(self, text: str) -> list[Token]:
+        """The words of one sentence with their places in the text.
+
+        Words may be spelt as the vocabulary has them; `text[start:end]` is what the user wrote. The
+        period behind an abbreviation at the end of a sentence is part of two words: `U.S.` and `.`.
+
+        >>> [tuple(token) for token in PennTokenizer().tokens('"U.S.')]
+        [('``', 0, 1), ('U.S.', 1, 5), ('.', 4, 5)]
+        """
+        return list(chain.from_iterable(self._chunks(text)))
 
     def by_chunk(self, text: str) -> list[list[str]]:
         """The words of each run of characters without blanks, in the order of the text.
@@ -138,18 +160,43 @@ class PennTokenizer:
         >>> PennTokenizer().by_chunk("Dogs can't read.")
         [['Dogs'], ['ca', "n't"], ['read', '.']]
         """
+        return [[token.word for token in tokens] for tokens in self._chunks(text)]
+
+    def _chunks(self, text: str) -> Iterator[list[Token]]:
+        """The tokens of each run of characters without blanks."""
         if not self._has_curly:
             text = text.replace("’", "'")
-        found: list[list[str]] = []
         n_open = 0  # quotes
-        for chunk, following in pairwise([*text.split(), ""]):
-            words: list[str] = []
-            for piece in self.pieces(chunk, following):
+        for match, following in pairwise([*_CHUNK.finditer(text), None]):
+            assert match is not None  # only the last of the list is None
+            found: list[Token] = []
+            for piece, start, end in self._cut(match[0], following[0] if following else ""):
+                mark = piece
                 if piece == '"':  # nothing around it says which
-                    piece = "''" if n_open else "``"  # noqa: PLW2901
-                n_open = max(0, n_open + (piece == "``") - (piece == "''"))
-                words.append(self.spell(piece))
-            found.append(words)
+                    mark = "''" if n_open else "``"
+                n_open = max(0, n_open + (mark == "``") - (mark == "''"))
+                at = match.start()
+                found.append(Token(self.spell(mark), at + start, at + end))
+            yield found
+
+    def respell(self, words: Iterable[str]) -> list[str]:
+        r"""The words of another tokenizer, with marks as the vocabulary spells them.
+
+        >>> PennTokenizer().respell(["(", '"', "Yes", '"', ")", "and/or"])
+        ['-LRB-', '``', 'Yes', "''", '-RRB-', 'and\\/or']
+        """
+        found: list[str] = []
+        n_open = 0  # quotes
+        for word in words:
+            mark = word if self._has_curly else word.replace("’", "'")
+            if word in self.vocabulary:
+                mark = word
+            elif mark == '"':
+                mark = "''" if n_open else "``"
+            elif self._escapes_slash:
+                mark = re.sub(r"(?<!\\)/", r"\\/", mark)
+            n_open = max(0, n_open + (mark == "``") - (mark == "''"))
+            found.append(self.spell(mark))
         return found
 
     def spell(self, piece: str) -> str:
@@ -158,11 +205,25 @@ class PennTokenizer:
 
     def pieces(self, chunk: str, following: str = "") -> list[str]:
         """The pieces of a run of characters without blanks, before marks get their spelling."""
-        if chunk in self.vocabulary and (following or not chunk.endswith(".")):
-            return [chunk]
-        return list(self._scan(chunk, following))
+        return [token.word for token in self._cut(chunk, following)]
 
-    def _scan(self, chunk: str, following: str) -> Iterator[str]:
+    def _cut(self, chunk: str, following: str) -> Iterator[Token]:
+        """The pieces of a run of characters, with their places in the run."""
+        if self._stays_whole(chunk) and (following or not chunk.endswith(".")):
+            return iter([Token(chunk, 0, len(chunk))])
+        return self._scan(chunk, following)
+
+    def _stays_whole(self, word: str) -> bool:
+        """Whether a word is one of the vocabulary: no contraction that it has both whole and apart.
+
+        A few words of every treebank were left whole by mistake.
+        """
+        if word not in self.vocabulary:
+            return False
+        match = _CLITIC.fullmatch(word) if self._is_english else None
+        return match is None or match[2] not in self.vocabulary
+
+    def _scan(self, chunk: str, following: str) -> Iterator[Token]:
         at = 0
         while at < len(chunk):
             match = self._piece.match(chunk, at)
@@ -170,61 +231,70 @@ class PennTokenizer:
             kind, piece, end = match.lastgroup, match[0], match.end()
             if kind == "word":
                 end += chunk.startswith(".", end) and not chunk.startswith("..", end)
-                yield from self._word(chunk[at:end], chunk[end:], following)
+                yield from self._word(chunk[at:end], at, chunk[end:], following)
             elif kind == "clitic":
-                yield from self._parts(piece)
+                yield from self._parts(piece, at)
             elif kind == "dash":
-                yield "--"
+                yield Token("--", at, end)
             elif piece in {'"', "'"}:
-                yield _quote(piece, chunk[:at], chunk[end:])
+                yield Token(_quote(piece, chunk[:at], chunk[end:]), at, end)
             else:
-                yield piece
+                yield Token(piece, at, end)
             at = end
 
-    def _word(self, word: str, rest: str, following: str) -> Iterator[str]:
+    def _word(self, word: str, at: int, rest: str, following: str) -> Iterator[Token]:
         """A word, perhaps with a period behind it that may be its own."""
+        end = at + len(word)
         if not word.endswith("."):
-            yield from self._parts(word)
+            yield from self._parts(word, at)
             return
         is_listed = self._is_english and word in ABBREVIATIONS
         is_short = _INITIAL.fullmatch(word) or _ACRONYM.fullmatch(word)
         has_own = word in self.vocabulary or is_short or is_listed
         # Nothing but closing quotes and brackets behind it: the period ends the sentence.
         if not rest.strip(_CLOSERS) and not following.strip(_CLOSERS):
-            yield from (word,) if has_own and _ACRONYM.fullmatch(word) else self._parts(word[:-1])
-            yield "."
+            if has_own and _ACRONYM.fullmatch(word):
+                yield Token(word, at, end)
+            else:
+                yield from self._parts(word[:-1], at)
+            yield Token(".", end - 1, end)
         elif has_own or (not rest and following[0].islower()):
-            yield word
+            yield Token(word, at, end)
         else:
-            yield from self._parts(word[:-1])
-            yield "."
+            yield from self._parts(word[:-1], at)
+            yield Token(".", end - 1, end)
 
-    def _parts(self, word: str) -> Iterator[str]:
+    def _parts(self, word: str, at: int) -> Iterator[Token]:
         """Split off contractions and elisions, then split at hyphens if the vocabulary does."""
+        end = at + len(word)
         cut = 0
-        if word in self.vocabulary:
-            yield word
+        if self._stays_whole(word):
+            yield Token(word, at, end)
         elif self._is_english and (match := _CLITIC.fullmatch(word)):
-            yield from self._parts(match[1])
-            yield match[2]
+            yield from self._parts(match[1], at)
+            yield Token(match[2], at + match.start(2), end)
         elif self._is_english and word.lower() in _FUSED:
             cut = _FUSED[word.lower()]
-            yield from (word[:cut], word[cut:])
+            yield Token(word[:cut], at, at + cut)
+            yield Token(word[cut:], at + cut, end)
         elif (cut := _elision_length(word, self._elisions)) and cut < len(word):
-            yield word[:cut]
-            yield from self._parts(word[cut:])
+            yield Token(word[:cut], at, at + cut)
+            yield from self._parts(word[cut:], at + cut)
         elif self._splits_hyphens:
-            yield from self._at_hyphens(word)
+            yield from self._at_hyphens(word, at)
         else:
-            yield re.sub(r"(?<!\\)/", r"\\/", word) if self._escapes_slash else word
+            written = re.sub(r"(?<!\\)/", r"\\/", word) if self._escapes_slash else word
+            yield Token(written, at, end)
 
-    def _at_hyphens(self, word: str) -> Iterator[str]:
+    def _at_hyphens(self, word: str, at: int) -> Iterator[Token]:
         first, hyphen, last = word.partition("-")
         if not (first and last) or {f"{first.lower()}-", f"-{last.lower()}"} & self._affixes:
-            yield word
+            yield Token(word, at, at + len(word))
             return
-        yield from (first, hyphen)
-        yield from self._at_hyphens(last)
+        cut = at + len(first)
+        yield Token(first, at, cut)
+        yield Token(hyphen, cut, cut + 1)
+        yield from self._at_hyphens(last, cut + 1)
 
 
 # Marks that are tokens of their own, and belong to the word after or before them.

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.arrays import IntArray
-from sapwood.core.errors import ModelFormatError, describe
+from sapwood.core.model_files import choice_reader
 from sapwood.corpora.tree import escape
 
 Words = npt.NDArray[np.uint64]
@@ -28,6 +28,7 @@ N_WORD_PROPERTIES = len(PROPERTIES)
 COLUMN = {name: column for column, name in enumerate(PROPERTIES)}
 N_OF_FORM = COLUMN["W"]  # properties of the form alone
 STYLES = ("english", "generic")
+read_style = choice_reader("style of unknown words", STYLES)
 UNKNOWN = "<unk>"
 _ENGLISH_SUFFIXES = (
     "ing", "ed", "ly", "ion", "er", "est", "ity", "al", "ous", "ive", "able", "ment", "ness",
@@ -134,15 +135,6 @@ class Vocabulary:
         """The rows of the words of a sentence."""
         found = [self.row(word, is_first=place == 0) for place, word in enumerate(words)]
         return np.array(found, np.int64)
-
-
-def read_style(value: Any) -> str:
-    """Check the style of unknown words in the header of a model file, and return it."""
-    if value not in STYLES:
-        known = ", ".join(STYLES)
-        msg = f"the style of unknown words is {describe(value)}, expected one of {known}"
-        raise ModelFormatError(msg)
-    return str(value)
 
 
 def choose_vocabulary(

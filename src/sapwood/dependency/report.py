@@ -1,4 +1,4 @@
-"""Reports on parsed sentences and latent models, as plain dictionaries."""
+"""Reports on parsed sentences and models of arcs, as plain dictionaries."""
 
 from __future__ import annotations
 
@@ -10,9 +10,36 @@ if TYPE_CHECKING:
     from sapwood.dependency.model.dependency import DependencyModel, HiddenMarkovModel
     from sapwood.dependency.parse.parser import ArcParse
     from sapwood.dependency.parse.reranking import RerankedParse
+    from sapwood.execute import Engine
 
 N_RIVALS = 3  # other heads of a word that are listed
 MIN_RIVAL_POSTERIOR = 1e-3
+
+
+def score_on_arcs(model: Any, gold: ArcBank, engine: Engine | int = 1) -> dict[str, Any]:
+    """Scores of parses of gold sentences, and the speed; of a latent model, log-probabilities."""
+    from sapwood.core.progress import counted
+    from sapwood.dependency.data.bank import ArcBank
+    from sapwood.dependency.evaluate import attachment
+    from sapwood.dependency.model.dependency import DependencyModel
+    from sapwood.dependency.parse.reranking import arc_parser
+    from sapwood.execute.engine import Meter
+
+    if isinstance(model, DependencyModel):
+        scores = tree_scores(model, gold)
+        kept = ("trees", "words", "negative", "impossible", "unknown_tags", "log_prob_per_word")
+        return {name: scores[name] for name in kept}
+    parser, meter = arc_parser(model), Meter()
+    words = (gold.sentence(k) for k in range(len(gold)))
+    parses: Any = counted(parser.parse_many(words, jobs=engine), total=len(gold), unit="sentence")
+    found = ArcBank.of(parse.arcs for parse in parses)
+    took = meter.as_dict()
+    cpu = took["cpu_seconds"]
+    return dict(attachment(gold, found).as_dict()) | {
+        "seconds": took["seconds"],
+        "cpu_seconds": cpu,
+        "sentences_per_cpu_second": round(len(gold) / cpu, 1) if cpu else None,
+    }
 
 
 def depend_answer(parse: ArcParse | RerankedParse, k: int = 1) -> dict[str, Any]:
@@ -56,10 +83,13 @@ def parse_record(parse: ArcParse | RerankedParse, k: int = 0) -> dict[str, Any]:
     dict
         `words`, `upos`, `xpos`, `heads` and `relations` of the tree, `posteriors` of its heads,
         `constraint_log_prob`, and for a positive `k` the list `k_best` of `score`, `heads` and
-        `relations`.
+        `relations`. Sentences of running text also have what `text_fields` tells.
     """
+    from sapwood.dependency.data.texts import text_fields
+
     names = ("words", "upos", "xpos", "heads", "relations")
     record: dict[str, Any] = {name: list(getattr(parse.arcs, name)) for name in names}
+    record |= text_fields(parse.arcs)
     record["posteriors"] = parse.head_posteriors
     record["constraint_log_prob"] = parse.constraint_log_prob
     if k:

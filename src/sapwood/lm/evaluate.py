@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sapwood.core.errors import SapwoodError
-from sapwood.lm.data.text import END, UNKNOWN, Rows
+from sapwood.lm.data.ngrams import END, UNKNOWN, Rows
 
 if TYPE_CHECKING:
     from sapwood.core.arrays import IntArray

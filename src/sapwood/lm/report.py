@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sapwood.core.errors import SapwoodError
-from sapwood.lm.data.text import UNKNOWN
+from sapwood.lm.data.ngrams import UNKNOWN
 from sapwood.lm.model.language_model import LanguageModel
 from sapwood.lm.model.latent_models import (
     BigramModel,

@@ -1,8 +1,25 @@
-"""`Network`: the weights of an encoder and of the scores built on it, as a file has them."""
+"""`Network`: its weights, as a file has them, and its encoder of sentences.
+
+The encoder takes words in and gives a state for each word in its sentence out, with tags between:
+
+word vector, sum of the vectors of its affixes -> BiLSTM -> tags
+                                                  BiLSTM's outputs, expected vector of the tag
+                                                                   -> BiLSTM -> states
+
+A familiar word has a vector of its own; all words share vectors of their affixes and shapes, which
+hashes choose.
+
+A backward pass stands behind its forward pass: it takes the gradient of the loss by the outputs
+(`d_outputs`), writes that by the weights into G and returns that by the inputs.
+
+Rows of a batch lie by time step: the first words of all sentences, then the second words of the
+sentences that have one, and so on. Sentences come longest first, so that the rows of a step belong
+to the first sentences, a step is a run of rows, and no row is padding.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -13,10 +30,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
+from sapwood.core.arrays import IntArray, place_among
 from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import require_type
-from sapwood.corpora.vocabulary import N_OF_FORM, PROPERTIES
+from sapwood.corpora.vocabulary import COLUMN, N_OF_FORM, PROPERTIES, form_properties
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -201,3 +220,361 @@ def with_one_blas_thread(results: Iterable[T]) -> Iterator[T]:
     """
     with one_blas_thread():
         yield from results
+
+
+Mask = Real | float  # of dropout; 1.0 without
+ROOT_ROW, UNKNOWN_ROW = 0, 1  # word vectors before those of familiar words
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # odd, of 64 bits: products with it fill the upper bits
+_CACHED_FORMS = 30_000  # about 0.5 kB each
+
+
+def glorot_uniform(array: Real, rng: np.random.Generator) -> None:
+    """Fill a matrix with random numbers in the interval of Glorot and Bengio (2010)."""
+    limit = (6 / (array.shape[-2] + array.shape[-1])) ** 0.5
+    array[:] = rng.uniform(-limit, limit, array.shape)
+
+
+def init_encoder(P: Parameters, rng: np.random.Generator) -> None:
+    """Random initial weights: orthogonal recurrent matrices, forget gates open."""
+    for name, array in P.items():
+        if name.endswith(".U") and name.startswith((LAYER_1, LAYER_2)):
+            h = len(array)
+            for k in range(4):
+                array[:, k * h : (k + 1) * h] = np.linalg.qr(rng.normal(size=(h, h)))[0]
+        elif name.endswith(".E"):
+            array[:] = 0.1 * rng.normal(size=array.shape)
+        elif name.endswith(".b") and name.startswith((LAYER_1, LAYER_2)):
+            array[len(array) // 4 : len(array) // 2] = 1
+        elif array.ndim > 1:
+            glorot_uniform(array, rng)
+
+
+class VectorRows:
+    """Finds the rows of words and of their forms in the tables of vectors.
+
+    `familiar` are sorted hashes of lower-case words with a vector of their own; the table of forms
+    has `n_forms` rows, a power of two.
+    """
+
+    def __init__(self, familiar: npt.NDArray[np.uint32], n_forms: int) -> None:
+        self.familiar, self.bits = familiar, n_forms.bit_length() - 1
+        self._cache: dict[str, tuple[int, IntArray]] = {}
+
+    def rows(self, words: Sequence[str]) -> tuple[IntArray, IntArray]:
+        """Row of each word, [n], and its rows in the table of forms, [n, N_OF_FORM]."""
+        cache = self._cache
+        missing = [word for word in dict.fromkeys(words) if word not in cache]
+        if len(cache) + len(missing) > _CACHED_FORMS:
+            cache.clear()
+            missing = list(dict.fromkeys(words))
+        if missing:
+            properties = form_properties(missing)
+            index = place_among(properties[:, COLUMN["L"]], self.familiar)
+            word = np.where(index >= 0, index + N_SPECIAL, UNKNOWN_ROW).tolist()
+            mixed = (properties << np.uint64(4)) | np.arange(N_OF_FORM, dtype=np.uint64)
+            forms = ((mixed * _ODD) >> np.uint64(64 - self.bits)).astype(np.int64)
+            cache.update(zip(missing, zip(word, forms, strict=True), strict=True))
+        found = [cache[word] for word in words]
+        word_rows = np.array([word for word, _ in found], np.int64)
+        return word_rows, np.array([forms for _, forms in found], np.int64).reshape(-1, N_OF_FORM)
+
+
+class SentenceRows(NamedTuple):
+    """Rows of the vectors of sentences, each of which starts with the root."""
+
+    starts: IntArray  # first word of each sentence, [n_sentences + 1]
+    word: IntArray  # [n]
+    forms: IntArray  # [n, N_OF_FORM]
+
+    @classmethod
+    def of(
+        cls, rows: VectorRows, sentences: Sequence[Sequence[str]], *, has_end: bool = False
+    ) -> SentenceRows:
+        """Look up sentences; `has_end` also marks their ends by the root."""
+        word, forms = rows.rows([word for sentence in sentences for word in sentence])
+        starts = np.cumsum([0, *(len(sentence) + 1 + has_end for sentence in sentences)])
+        is_word = np.ones(starts[-1], bool)
+        is_word[starts[:-1]] = False
+        if has_end:
+            is_word[starts[1:] - 1] = False
+        out = np.full(len(is_word), ROOT_ROW), np.full((len(is_word), forms.shape[1]), -1)
+        out[0][is_word], out[1][is_word] = word, forms
+        return cls(starts, *out)
+
+
+class Lookup(NamedTuple):
+    """The vectors of a batch: each word takes a sum of some rows of a table."""
+
+    words: sp.csr_array  # [n, n_vectors]: how often each word takes a vector
+    vectors: Real  # [n_vectors, width]
+
+
+def look_up(table: Real, rows: IntArray) -> tuple[Lookup, IntArray]:
+    """The vectors that words take from a table, and their rows in it.
+
+    `rows`, [n, n_each], are those of each word; negative numbers stand for none.
+    """
+    distinct, column = np.unique(rows, return_inverse=True)
+    column = column.reshape(rows.shape)
+    counts = np.ones(rows.shape, table.dtype)
+    if len(distinct) and distinct[0] < 0:
+        counts[rows < 0] = 0
+        distinct[0] = distinct[-1] if len(distinct) > 1 else 0  # any row: it is taken 0 times
+    starts = np.arange(0, rows.size + 1, rows.shape[1])
+    shape = (len(rows), len(distinct))
+    words = sp.csr_array((counts.ravel(), column.ravel(), starts), shape=shape)
+    return Lookup(words, table[distinct]), distinct
+
+
+class Packing(NamedTuple):
+    """The order of the rows of a batch of sentences."""
+
+    starts: IntArray  # first row of each step, [n_steps + 1]
+    row: IntArray  # row of each word, sentence after sentence, [n]
+    sentence: IntArray  # sentence of each row, [n]
+    # row of the word as far from the end as this row's word is from the start, [n]
+    reverse: IntArray
+    before: IntArray  # row of the previous word, for rows of all steps but the first
+
+
+def pack_sentences(lengths: IntArray) -> Packing:
+    """Order the rows of a batch of sentences, longest first.
+
+    Examples
+    --------
+    >>> packing = pack_sentences(np.array([3, 1]))
+    >>> packing.starts.tolist(), packing.row.tolist(), packing.reverse.tolist()
+    ([0, 2, 3, 4], [0, 2, 3, 1], [3, 1, 2, 0])
+    """
+    assert (np.diff(lengths) <= 0).all()
+    steps = np.arange(int(lengths[0]) if len(lengths) else 0)
+    starts = np.append(0, np.cumsum((lengths[None] > steps[:, None]).sum(axis=1)))
+    sentence = np.repeat(np.arange(len(lengths)), lengths)
+    time = np.arange(len(sentence)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    row = starts[time] + sentence
+    of_row, reverse, before = (np.empty_like(row) for _ in range(3))
+    of_row[row] = sentence
+    reverse[row] = starts[lengths[sentence] - 1 - time] + sentence
+    before[row] = starts[np.maximum(time - 1, 0)] + sentence
+    return Packing(starts, row, of_row, reverse, before[len(lengths) :])
+
+
+class Dropout(NamedTuple):
+    """Draws dropout masks for a batch: 0, or the factor that keeps the expected value."""
+
+    rng: np.random.Generator
+    rate: float  # probability that a unit is dropped
+    word_rate: float  # likewise, of a word's vector, and of the vector of its form
+    packing: Packing
+
+    def sentence_mask(self, width: int) -> Real:
+        """One mask for each sentence, repeated for its words, [n, width] (variational dropout)."""
+        n = int(self.packing.starts[1])
+        kept = self.rng.random((n, width), np.float32) >= self.rate
+        mask = kept * np.float32(1 / (1 - self.rate))
+        return mask[self.packing.sentence]
+
+    def word_masks(self) -> tuple[Real, Real]:
+        """Masks of word and form vectors, [n, 1]: where one is dropped the other counts twice."""
+        word, form = self.rng.random((2, len(self.packing.row), 1), np.float32) >= self.word_rate
+        scale = (2 / np.maximum(1, word.astype(np.float32) + form)).astype(np.float32)
+        return word * scale, form * scale
+
+
+class LSTMTrace(NamedTuple):
+    """What the backward pass of an LSTM needs."""
+
+    inputs: Real
+    gates: Real  # [n, 4 h]: input, forget and output gate, candidate values of the cells
+    cells: Real
+    outputs: Real
+
+
+def lstm(P: Parameters, name: str, inputs: Real, packing: Packing) -> LSTMTrace:
+    """Run an LSTM over sentences from their starts.
+
+    i, f, o = sigmoid, g = tanh of  x W + h' U + b;   c = f c' + i g;   h = o tanh(c)
+    """
+    from sapwood.networks.kernels.lstm import lstm_steps, row_products
+
+    U = P[name + ".U"]
+    gates = row_products(inputs, P[name + ".W"])
+    cells, outputs = np.empty((2, len(inputs), len(U)), U.dtype)
+    lstm_steps(gates, U, P[name + ".b"], packing.starts, cells, outputs)
+    return LSTMTrace(inputs, gates, cells, outputs)
+
+
+def lstm_backward(
+    P: Parameters, G: Parameters, name: str, trace: LSTMTrace, packing: Packing, d_outputs: Real
+) -> Real:
+    """Write the gradient of an LSTM's weights into G; return that of its inputs."""
+    from sapwood.networks.kernels.lstm import lstm_steps_backward
+
+    W, U = P[name + ".W"], P[name + ".U"]
+    d_outputs, d_z = np.ascontiguousarray(d_outputs), np.empty_like(trace.gates)
+    lstm_steps_backward(trace.gates, trace.cells, d_outputs, U, packing.starts, d_z)
+    np.matmul(trace.inputs.T, d_z, out=G[name + ".W"])
+    later = d_z[packing.starts[1] :]
+    np.matmul(trace.outputs[packing.before].T, later, out=G[name + ".U"])
+    np.sum(d_z, axis=0, out=G[name + ".b"])
+    d_inputs: Real = d_z @ W.T
+    return d_inputs
+
+
+class BiLSTMTrace(NamedTuple):
+    """What the backward pass of a BiLSTM needs; its outputs stand side by side."""
+
+    forwards: LSTMTrace
+    backwards: LSTMTrace
+    outputs: Real
+
+
+def bilstm(P: Parameters, name: str, inputs: Real, packing: Packing) -> BiLSTMTrace:
+    """Run one LSTM from the starts of sentences and another from their ends."""
+    forwards = lstm(P, name + ".forwards", inputs, packing)
+    backwards = lstm(P, name + ".backwards", inputs[packing.reverse], packing)
+    outputs = np.concatenate([forwards.outputs, backwards.outputs[packing.reverse]], axis=1)
+    return BiLSTMTrace(forwards, backwards, outputs)
+
+
+def bilstm_backward(
+    P: Parameters, G: Parameters, name: str, trace: BiLSTMTrace, packing: Packing, d_outputs: Real
+) -> Real:
+    """Write the gradient of a BiLSTM's weights into G; return that of its inputs."""
+    h = d_outputs.shape[1] // 2
+    d_forwards, d_backwards = d_outputs[:, :h], d_outputs[packing.reverse, h:]
+    d_inputs = lstm_backward(P, G, name + ".forwards", trace.forwards, packing, d_forwards)
+    reverse = lstm_backward(P, G, name + ".backwards", trace.backwards, packing, d_backwards)
+    d_inputs += reverse[packing.reverse]
+    return d_inputs
+
+
+class Encoding(NamedTuple):
+    """The encoder's outputs for a batch, and what its backward pass needs."""
+
+    words: Lookup
+    forms: Lookup
+    vector_masks: tuple[Mask, Mask]
+    masks: tuple[Mask, Mask, Mask]
+    first: BiLSTMTrace
+    tag_inputs: Real
+    tags: Real  # posteriors, [n, n_tags]
+    second: BiLSTMTrace
+    states: Real  # the outputs of the second layer, [n, 2 * state]
+
+
+def encode(
+    P: Parameters,
+    words: Lookup,
+    forms: Lookup,
+    packing: Packing,
+    dropout: Dropout | None = None,
+    tag_factors: tuple[IntArray, Real] | None = None,
+) -> Encoding:
+    """Run the encoder over a batch of sentences, whose outputs do not depend on their batch.
+
+    Parameters
+    ----------
+    tag_factors : [n_known], [n_known, n_tags]
+        What is known of the tags of some rows: their probabilities are multiplied by it and
+        normalised.
+    """
+    from sapwood.networks.kernels.lstm import row_products
+
+    vector_masks: tuple[Mask, Mask] = (1.0, 1.0)
+    masks: tuple[Mask, Mask, Mask] = (1.0, 1.0, 1.0)
+    if dropout is not None:
+        vector_masks = dropout.word_masks()
+        widths = [len(P[f"{layer}.forwards.W"]) for layer in (LAYER_1, LAYER_2)]
+        widths.insert(1, len(P["tag.W"]))
+        a, b, c = map(dropout.sentence_mask, widths)
+        masks = a, b, c
+    vectors = [
+        looked.words @ looked.vectors * mask
+        for looked, mask in zip((words, forms), vector_masks, strict=True)
+    ]
+    first = bilstm(P, LAYER_1, np.concatenate(vectors, axis=1) * masks[0], packing)
+    tag_inputs = first.outputs * masks[1]
+    tags = row_products(tag_inputs, P["tag.W"]) + P["tag.b"]
+    tags = np.exp(tags - tags.max(axis=1, keepdims=True))
+    tags /= tags.sum(axis=1, keepdims=True)
+    if tag_factors is not None:
+        known, factors = tag_factors
+        weighted = np.maximum(tags[known], np.finfo(tags.dtype).tiny) * factors
+        tags[known] = weighted / weighted.sum(axis=1, keepdims=True)
+    inputs = np.concatenate([first.outputs, row_products(tags, P["tag.E"])], axis=1)
+    second = bilstm(P, LAYER_2, inputs * masks[2], packing)
+    masked = vector_masks, masks
+    return Encoding(words, forms, *masked, first, tag_inputs, tags, second, second.outputs)
+
+
+def encode_backward(
+    P: Parameters,
+    G: Parameters,
+    encoding: Encoding,
+    packing: Packing,
+    d_states: Real,
+    d_tags: Real,
+) -> tuple[Real, Real]:
+    """Write the gradient of the encoder's weights into G; return those of word and form vectors.
+
+    `d_tags`, [n, n_tags], is the gradient by the scores of tags; that through the states is added.
+    """
+    n_outputs = encoding.first.outputs.shape[1]
+    d_inputs = bilstm_backward(P, G, LAYER_2, encoding.second, packing, d_states)
+    d_inputs = d_inputs * encoding.masks[2]
+    d_outputs, d_vectors = d_inputs[:, :n_outputs], d_inputs[:, n_outputs:]
+    np.matmul(encoding.tags.T, d_vectors, out=G["tag.E"])
+    p, d_p = encoding.tags, d_vectors @ P["tag.E"].T
+    d_scores = d_tags + p * (d_p - (p * d_p).sum(axis=1, keepdims=True))
+    np.matmul(encoding.tag_inputs.T, d_scores, out=G["tag.W"])
+    np.sum(d_scores, axis=0, out=G["tag.b"])
+    d_outputs = d_outputs + d_scores @ P["tag.W"].T * encoding.masks[1]
+    d_inputs = bilstm_backward(P, G, LAYER_1, encoding.first, packing, d_outputs)
+    d_inputs = d_inputs * encoding.masks[0]
+    n_word = encoding.words.vectors.shape[1]
+    d_word = d_inputs[:, :n_word] * encoding.vector_masks[0]
+    d_form = d_inputs[:, n_word:] * encoding.vector_masks[1]
+    return encoding.words.words.T @ d_word, encoding.forms.words.T @ d_form
+
+
+class SentenceEncoder:
+    """Encodes sentences, alone or in batches, with the weights of a network."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self._rows = VectorRows(network.familiar, len(network.form_vectors))
+
+    def encode(
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        has_end: bool = False,
+        tag_factors: Sequence[Real | None] | None = None,
+    ) -> tuple[Encoding, Packing, IntArray]:
+        """The encoding of sentences behind their roots, its packing, and their starts and ends.
+
+        Sentences stand longest first; the numbers of each are those that it has alone.
+
+        Parameters
+        ----------
+        has_end
+            Whether the ends of sentences are marked by the root too.
+        tag_factors
+            For each sentence None, or factors of the probabilities of tags in each of its rows,
+            [n, n_tags].
+        """
+        rows = SentenceRows.of(self._rows, sentences, has_end=has_end)
+        packing = pack_sentences(np.diff(rows.starts))
+        # rows of vectors stand in the order of the packing
+        order = np.empty(len(packing.row), np.int64)
+        order[packing.row] = np.arange(len(order))
+        word = look_up(self.network.word_vectors, rows.word[order, None])[0]
+        form = look_up(self.network.form_vectors, rows.forms[order])[0]
+        known = None
+        if tag_factors is not None and any(one is not None for one in tag_factors):
+            given = [(k, one) for k, one in enumerate(tag_factors) if one is not None]
+            places = [packing.row[rows.starts[k] : rows.starts[k + 1]] for k, _ in given]
+            known = np.concatenate(places), np.concatenate([one for _, one in given])
+        encoding = encode(self.network.weights, word, form, packing, tag_factors=known)
+        return encoding, packing, rows.starts

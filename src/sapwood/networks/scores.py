@@ -22,9 +22,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sapwood.core.arrays import IntArray, ranges
-from sapwood.networks.encoder import Dropout, Mask, Packing, glorot_uniform
-from sapwood.networks.network import Parameters, Real
+from sapwood.core.arrays import BoolArray, FloatArray, IntArray, ranges
+from sapwood.networks.network import (
+    Dropout,
+    Mask,
+    Network,
+    Packing,
+    Parameters,
+    Real,
+    SentenceEncoder,
+    glorot_uniform,
+)
+from sapwood.networks.training import SIDE_LOSS, Batch, cross_entropy
 
 INITIAL_LABEL_SCORE = -3.0  # most spans have no label
 NEGLIGIBLE_GRADIENT = 1e-4  # of the largest: spans below it are left out of the backward pass
@@ -92,7 +101,7 @@ def fenceposts(
     """Vectors between the words of sentences with marks at both ends, which start at `starts`."""
     from sapwood.networks.kernels.lstm import row_products
 
-    words = ranges(starts[:-1], starts[1:] - 1)
+    words = np.delete(np.arange(starts[-1]), starts[1:] - 1)  # all but the marks of ends
     before, behind = packing.row[words], packing.row[words + 1]
     half, sizes = states.shape[1] // 2, np.diff(starts) - 1
     sentence = np.repeat(np.arange(len(sizes)), sizes)
@@ -133,6 +142,22 @@ def span_scores(P: Parameters, posts: Fenceposts) -> Real:
     scores = np.empty((len(posts.spans[0]), len(b)), W.dtype)
     span_label_scores(*posts.layer, *posts.spans, W, b, scores)
     return scores
+
+
+def score_words_and_spans(
+    encoder: SentenceEncoder,
+    sentences: Sequence[Sequence[str]],
+    tag_factors: Sequence[Real | None],
+) -> Iterator[tuple[Real, Real]]:
+    """For each sentence, scores of labels of its spans, and posteriors of the tags of its words.
+
+    Sentences and factors are those of `SentenceEncoder.encode`.
+    """
+    P = encoder.network.weights
+    encoding, packing, starts = encoder.encode(sentences, has_end=True, tag_factors=tag_factors)
+    posts = fenceposts(P, encoding.states, packing, starts)
+    for k, scores in enumerate(sentence_span_scores(P, posts)):
+        yield scores, encoding.tags[packing.row[starts[k] + 1 : starts[k + 1] - 1]]
 
 
 def sentence_span_scores(P: Parameters, posts: Fenceposts) -> Iterator[Real]:
@@ -311,3 +336,76 @@ def biaffine_relations_backward(
     d_modifier[trace.modifiers] = d_left @ P["relation.U"].T
     np.add.at(d_head, trace.heads, (d_scores[:, None, :] @ trace.left)[:, 0])
     return d_head, d_modifier
+
+
+class ReadSentence:
+    """Posteriors of tags, heads and relations by a network, for one sentence.
+
+    Attributes
+    ----------
+    tags : [n, n_tags]
+        Posteriors of tags.
+    heads : [n, n + 1]
+        Posteriors of the heads of each word, the root first.
+    """
+
+    def __init__(self, network: Network, vectors: ArcVectors, tags: Real) -> None:
+        self._network, self._vectors, self.tags = network, vectors, tags
+        self.heads = biaffine_heads(network.weights, vectors, [0, len(tags) + 1])[0]
+
+    def allowed_heads(self, allowed: BoolArray) -> Real:
+        """Posteriors of heads where only some are allowed, [n + 1, n]."""
+        heads = np.maximum(self.heads, np.finfo(self.heads.dtype).tiny) * allowed.T
+        return np.asarray(heads / heads.sum(axis=1, keepdims=True))
+
+    def relations(self, heads: IntArray) -> Real:
+        """Posteriors of relations of each word to its head, shape [n, n_relations]."""
+        words = np.arange(1, len(heads) + 1)
+        return biaffine_relations(self._network.weights, self._vectors, heads, words).posteriors
+
+
+class ArcEncoder:
+    """Reads sentences, one by one, with a network of arcs."""
+
+    def __init__(self, network: Network) -> None:
+        self._encoder = SentenceEncoder(network)
+
+    def read(self, sentence: Sequence[str], tag_factors: FloatArray | None = None) -> ReadSentence:
+        """Posteriors for one sentence; the factors, [n, n_tags], are of the tags of its words."""
+        network = self._encoder.network
+        factors = None
+        if tag_factors is not None:
+            of_root = np.ones((1, tag_factors.shape[1]))
+            factors = np.concatenate([of_root, tag_factors]).astype(np.float32)
+        encoding, packing, _ = self._encoder.encode([sentence], tag_factors=[factors])
+        vectors = arc_vectors(network.weights, encoding.states, packing)
+        return ReadSentence(network, vectors, encoding.tags[1:])
+
+
+def arc_loss(
+    P: Parameters, batch: Batch, heads: IntArray, relations: IntArray, n_words: int
+) -> tuple[float, Real]:
+    """Loss of the gold heads and relations of a batch; its gradient by the states of words.
+
+    The gradient by the weights is written into the batch's. `heads`, 0 for the root, and
+    `relations` are those of the words, sentence after sentence; `n_words` counts the whole batch,
+    of which this may be a part.
+    """
+    starts, G, packing = batch.starts, batch.G, batch.packing
+    vectors = arc_vectors(P, batch.encoding.states, packing, batch.dropout)
+    lengths = np.diff(starts) - 1
+    gold = np.split(heads, np.cumsum(lengths)[:-1])
+    loss, d_scores = 0.0, []
+    for posteriors, of_words in zip(biaffine_heads(P, vectors, starts.tolist()), gold, strict=True):
+        of_sentence, d = cross_entropy(posteriors, of_words, 1 / n_words)
+        loss += of_sentence
+        d_scores.append(d)
+    modifiers = np.delete(np.arange(starts[-1]), starts[:-1])  # all words but the roots
+    trace = biaffine_relations(P, vectors, heads + np.repeat(starts[:-1], lengths), modifiers)
+    of_relations, d_relations = cross_entropy(trace.posteriors, relations, SIDE_LOSS / n_words)
+    loss += SIDE_LOSS * of_relations
+    d_vectors = [
+        *biaffine_heads_backward(P, G, vectors, starts.tolist(), d_scores),
+        *biaffine_relations_backward(P, G, vectors, trace, d_relations),
+    ]
+    return loss, arc_vectors_backward(P, G, vectors, packing, d_vectors)

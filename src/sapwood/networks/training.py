@@ -15,29 +15,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arrays import IntArray, ranges, starts_of
+from sapwood.core.arrays import IntArray
 from sapwood.core.progress import counted, step
 from sapwood.corpora.vocabulary import hash_of
-from sapwood.networks.encoder import (
+from sapwood.networks.network import (
+    N_SPECIAL,
     UNKNOWN_ROW,
     Dropout,
+    EncoderSizes,
     Encoding,
+    Network,
     Packing,
+    Parameters,
+    Real,
     SentenceRows,
     VectorRows,
     encode,
     encode_backward,
     init_encoder,
     look_up,
-    pack_sentences,
-)
-from sapwood.networks.network import (
-    N_SPECIAL,
-    EncoderSizes,
-    Network,
-    Parameters,
-    Real,
     one_blas_thread,
+    pack_sentences,
 )
 
 FAMILIAR_COUNT = 2  # words seen at least so often have vectors of their own
@@ -49,7 +47,6 @@ BATCH_PARTS = 2  # parts of a batch, one thread each
 WORDS_READ = 1_600_000  # in all passes together, within the next two bounds
 FEWEST_PASSES, MOST_PASSES = 8, 30
 FEWEST_BATCHES, SMALLEST_BATCH = 100, 50  # batches of a pass, and words of a batch
-WORD_SECONDS, STEP_SECONDS = 2e-4, 0.01  # on one core: a word read, a step of Adam
 MAX_GRADIENT_NORM = 5.0
 WARM_UP = 100  # steps over which the learning rate grows
 BETA_1, BETA_2, ADAM_EPSILON = 0.9, 0.99, 1e-8  # of Adam
@@ -86,11 +83,6 @@ class NetworkPlan:
             passes = min(max(WORDS_READ // max(n_words, 1), FEWEST_PASSES), MOST_PASSES)
         words = min(cls.words, max(n_words // FEWEST_BATCHES, SMALLEST_BATCH))
         return cls(passes, words=words, seed=seed)
-
-    def seconds_a_pass(self, n_words: int, jobs: int) -> float:
-        """A rough estimate of the time of one pass."""
-        steps = n_words / self.words
-        return WORD_SECONDS * n_words / min(jobs, BATCH_PARTS) + STEP_SECONDS * steps
 
 
 class PartGradient(NamedTuple):
@@ -181,7 +173,7 @@ def train_network(
     ):
         while done < passes:
             loss = 0.0
-            for batch in counted(_batches(lengths, plan.words, rng), total=n_batches):
+            for batch in counted(list(_batches(lengths, plan.words, rng))):
                 parts = [batch[k::BATCH_PARTS] for k in range(min(BATCH_PARTS, len(batch)))]
                 n_words = int(lengths[batch].sum())
                 rngs = rng.spawn(len(parts))
@@ -279,6 +271,10 @@ class NetworkTrainer:
         self.words = SentenceRows.of(
             VectorRows(self.familiar, 1 << bits), sentences, has_end=has_end
         )
+        self.is_word = np.ones(len(self.words.word), bool)  # no mark of a start or an end
+        self.is_word[self.words.starts[:-1]] = False
+        if has_end:
+            self.is_word[self.words.starts[1:] - 1] = False
         # the root and the unknown word are never read as unknown
         counts = np.array([np.inf, np.inf, *(seen[word] for word in familiar)])
         self.unknown_probability = plan.unknown / (plan.unknown + counts)
@@ -302,7 +298,8 @@ class NetworkTrainer:
     def encode(self, sentences: IntArray, rng: np.random.Generator) -> Batch:
         """Encode some sentences, longest first, with dropout and some words read as unknown."""
         first, end = self.words.starts[sentences], self.words.starts[sentences + 1]
-        rows, packing = ranges(first, end), pack_sentences(end - first)
+        rows = np.concatenate([np.arange(*run) for run in zip(first, end, strict=True)])
+        packing = pack_sentences(end - first)
         by_step = np.empty_like(rows)
         by_step[packing.row] = rows
         word = self.words.word[by_step]
@@ -311,7 +308,7 @@ class NetworkTrainer:
         forms, form_rows = look_up(self.form_vectors, self.words.forms[by_step])
         dropout = Dropout(rng, self.plan.dropout, self.plan.word_dropout, packing)
         encoding = encode(self.P, words, forms, packing, dropout)
-        starts, G = starts_of(end - first), self.P.empty_like()
+        starts, G = np.append(0, np.cumsum(end - first)), self.P.empty_like()
         return Batch(rows, starts, packing, dropout, encoding, G, word_rows, form_rows)
 
     def encode_backward(
@@ -322,14 +319,12 @@ class NetworkTrainer:
         `gold_tags` are those of the words, sentence after sentence; `n_words` counts the whole
         batch.
         """
-        n_marks = (len(batch.rows) - len(gold_tags)) // (len(batch.starts) - 1)
-        words = ranges(batch.starts[:-1] + 1, batch.starts[1:] - (n_marks - 1))
-        is_word, encoding = batch.packing.row[words], batch.encoding
-        tags = encoding.tags[is_word]
+        words, encoding = batch.packing.row[self.is_word[batch.rows]], batch.encoding
+        tags = encoding.tags[words]
         loss_of_tags, d_scores = cross_entropy(tags, gold_tags, SIDE_LOSS / n_words)
         loss += SIDE_LOSS * loss_of_tags
         d_tags = np.zeros_like(encoding.tags)
-        d_tags[is_word] = d_scores
+        d_tags[words] = d_scores
         d_words, d_forms = encode_backward(
             self.P, batch.G, encoding, batch.packing, d_states, d_tags
         )

@@ -25,12 +25,11 @@ from sapwood.corpora.sentences import kind_of
 from sapwood.report import inspect_model, to_json
 from sapwood.web import schemas
 from sapwood.web.audits import Audits
-from sapwood.web.guard import BYTES, FAULT, GONE
-from sapwood.web.limits import Check, Limits, Pool, Refusal, error_body
+from sapwood.web.guard import BYTES, FAULT, GONE, Check, Limits, Pool, Refusal, error_body
 from sapwood.web.models import ARCS, TEXT, TREES, LoadedModel, ModelStore
 from sapwood.web.processes import RequestProcesses
+from sapwood.web.runs import Trainings
 from sapwood.web.schemas import explain_invalid
-from sapwood.web.training import Trainings
 
 if TYPE_CHECKING:
     from sapwood.constituency.parse.parser import Parse
@@ -260,6 +259,35 @@ def _sentences(app: FastAPI, server: ServerState) -> None:
 
         limits.check_k(asked.k)
         return parse_answer(_parse(server, loaded, asked, asked.decoder), asked.k)
+
+    @server.route(app, "/api/sentences", "trees")
+    def sentences(asked: schemas.SplitRequest, _: Check) -> Any:
+        """The sentences of a text, each with its place."""
+        from sapwood.corpora.running_text import document_places
+
+        return {
+            "sentences": [
+                {"text": asked.text[start:end], "char_start": start, "char_end": end}
+                for start, end in document_places(asked.text)
+            ]
+        }
+
+    @server.route(app, "/api/parse-text", "trees", schemas.TextAnswer, kind=TREES, is_heavy=True)
+    def parse_text(asked: schemas.TextRequest, loaded: LoadedModel, check: Check) -> Any:
+        """The best tree of each sentence of a text, with the places of its words and phrases."""
+        from sapwood.constituency.report.parses import parse_answer, source_fields
+        from sapwood.corpora.running_text import sentences_of
+
+        parser, answers = loaded.parser(asked.decoder), []
+        sources = list(sentences_of(asked.text, parser.tokenizer))
+        limits.check_sentences(len(sources))
+        for source in sources:
+            limits.check_words(source.words)
+        for source in sources:
+            check()
+            found = parser.parse(source.words).located(source)
+            answers.append(parse_answer(found) | source_fields(found))
+        return {"sentences": answers}
 
     @server.route(app, "/api/k-best", "trees", kind=TREES)
     def k_best(asked: schemas.ParseRequest, loaded: LoadedModel, _: Check) -> Any:

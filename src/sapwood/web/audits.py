@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from shutil import rmtree
 from typing import Any, ClassVar
 
-from sapwood.web.limits import Refusal
+from sapwood.web.guard import Refusal
 from sapwood.web.runs import DONE, BackgroundRun, BackgroundRuns
 
 BUNDLED = "bundled"
@@ -145,13 +145,11 @@ def _audit_file(file: Path, top: int, *, is_fast: bool, folds: int) -> dict[str,
             kind = foreign_kind(text.read(N_PEEKED_CHARACTERS))
         corrector: Correct
         if kind is not None and kind.title == "CoNLL-U":
+            from sapwood import audit_arcs
             from sapwood.dependency.audit.corrections import ArcCorrector
-            from sapwood.dependency.audit.located import read_located
-            from sapwood.dependency.audit.run import ArcAuditSettings, audit_arcs
             from sapwood.dependency.data.bank import Arcs
 
-            settings = ArcAuditSettings(fast=is_fast, folds=folds)
-            found = audit_arcs(read_located(str(file), skip_bad=True), settings)
+            found = audit_arcs([str(file)], fast=is_fast, folds=folds, skip_bad=True)
             corrector = ArcCorrector()
 
             def draw(text: str) -> str:

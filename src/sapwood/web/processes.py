@@ -26,7 +26,7 @@ from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood.core.errors import CorpusError, SapwoodError
-from sapwood.web.limits import MEGABYTE, Limits, Refusal, error_body
+from sapwood.web.guard import MEGABYTE, Limits, Refusal, error_body
 
 if TYPE_CHECKING:
     from sapwood.core.progress import Event
@@ -356,6 +356,7 @@ def train_on_page(order: TrainingOrder, tell: Callable[..., None]) -> dict[str, 
     from sapwood.constituency.learn.registry import METHODS, Settings
     from sapwood.constituency.report.training import train_method
     from sapwood.core.model_card import with_provenance
+    from sapwood.corpora.conventions import PENN
     from sapwood.report import score_on
     from sapwood.web.models import traits_of
 
@@ -377,9 +378,8 @@ def train_on_page(order: TrainingOrder, tell: Callable[..., None]) -> dict[str, 
     tell("phase", name="saving")
     model: Any = learner.model_
     report["traits"] = traits_of(model)
-    with_provenance(model, seed=order.seed, treebanks=[Path(order.trees or "bundled").name]).save(
-        order.out
-    )
+    names = [Path(order.trees or "bundled").name]
+    with_provenance(model, seed=order.seed, treebanks=names, tokenisation=PENN).save(order.out)
     if dev:
         tell("phase", name="parsing dev")
         report["dev"] = score_on(model, dev)

@@ -93,6 +93,19 @@ class ParseRequest(ConstrainedSentenceRequest):
     decoder: Decoder = Field("f1", description="What the tree is best at.")
 
 
+class SplitRequest(RequestBody):
+    """Find the sentences of a text."""
+
+    text: Text = Field(description="As people write it.")
+
+
+class TextRequest(ModelRequest):
+    """Parse the sentences of a text into phrases."""
+
+    text: Text = Field(description="As people write it: its sentences and words are found.")
+    decoder: Decoder = Field("f1", description="What each tree is best at.")
+
+
 class TreeRequest(ConstrainedRequest):
     """Draw and score a given tree in brackets."""
 
@@ -280,6 +293,14 @@ class ConstituentAnswer(BaseModel):
     probability: float | None
 
 
+class WordAnswer(BaseModel):
+    """A word of a tree, and where it stands in the text."""
+
+    word: str
+    char_start: int
+    char_end: int
+
+
 class RankedTree(BaseModel):
     """A tree of a list."""
 
@@ -300,6 +321,29 @@ class ParseAnswer(BaseModel):
     constraint_probability: float = Field(
         description="that a tree of the sentence is as asked by tags, spans and forbidden"
     )
+
+
+class TextConstituent(ConstituentAnswer):
+    """A phrase or tag of a tree, and where it stands in the text."""
+
+    char_start: int = Field(description="in characters of the text, from 0")
+    char_end: int
+
+
+class TextSentenceAnswer(ParseAnswer):
+    """The tree of a sentence of a text, and where the sentence stands."""
+
+    constituents: list[TextConstituent]  # type: ignore[assignment]
+    text: str = Field(description="the sentence as it was written")
+    char_start: int
+    char_end: int
+    words: list[WordAnswer]
+
+
+class TextAnswer(BaseModel):
+    """The trees of the sentences of a text."""
+
+    sentences: list[TextSentenceAnswer]
 
 
 class WordSurprisal(BaseModel):

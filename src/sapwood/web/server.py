@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.core.errors import SapwoodError
 from sapwood.core.outputs import STALE_SECONDS, lock
-from sapwood.web.initial_models import bundled_models, models_from_files
-from sapwood.web.limits import Limits
-from sapwood.web.models import TREES, LoadedModel, ModelStore
+from sapwood.web.guard import Limits
+from sapwood.web.models import TREES, LoadedModel, ModelStore, bundled_models, models_from_files
 
 if TYPE_CHECKING:
     import uvicorn

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.constituency.audit.texts import other_tree, raw_tree
 
-from sapwood.auditing.decisions import ACCEPT, Decision, replace_in
+from sapwood.auditing.decisions import ACCEPT, REJECT, SKIP, DecidedPart, Decision, replace_in
 from sapwood.constituency.audit.corrections import BracketCorrector
+from sapwood.constituency.audit.located import annotation_of, as_brackets
+from sapwood.constituency.audit.parts import apply_edits, edits_between
 from sapwood.core.errors import CorpusError
 from sapwood.corpora.tree import Tree, clean
 
@@ -57,6 +59,74 @@ def test_one_other_tag_changes_one_tag(seed: int, n_words: int) -> None:
     wanted = re.sub(rf"\(\S+ {word}\)", f"(XX {word})", str(tree))
     made = corrected(raw, str(tree), wanted)
     assert made == re.sub(rf"\((NN|VB|IN)(-1)? {word}\)", rf"(XX\2 {word})", raw)
+
+
+@given(st.integers(0, 10**9), st.integers(2, 9))
+def test_accepted_parts_alone_change(seed: int, n_words: int) -> None:
+    """Any parts of any correction make the tree with these edits, and traces stay."""
+    rng = random.Random(seed)
+    raw = raw_tree(rng, n_words)
+    tree = clean(Tree.parse(raw))
+    assert tree is not None
+    old, new = annotation_of(tree), annotation_of(other_tree(rng, tree))
+    edits = edits_between(old, new)
+    is_taken = [rng.random() < 0.6 for _ in edits]
+    taken = [edit for edit, is_one in zip(edits, is_taken, strict=True) if is_one]
+    parts = [
+        DecidedPart(ACCEPT if is_one else REJECT, edit.kind, edit.as_dict())
+        for edit, is_one in zip(edits, is_taken, strict=True)
+    ]
+    trees = (str(as_brackets(tree.words(), one)) for one in (old, new))
+    decision = Decision("f", "a.mrg", 1, 1, ACCEPT, *trees, tuple(parts))
+    if not taken:
+        return
+    made_of = new if all(is_taken) else apply_edits(old, new, taken)
+    wanted = clean(as_brackets(tree.words(), made_of))  # a bracket in one of its label is one
+    made = replace_in(raw, BracketCorrector()(raw, decision))
+    assert clean(Tree.parse(made)) == wanted
+    assert leaves(made) == leaves(raw)
+
+
+def decided(*accepted: bool, **change: object) -> Decision:
+    """A decision on a bracket that moves, in two parts that need each other."""
+    old = "(TOP (S (NP (A a) (B b)) (C c)))"
+    edits: list[dict[str, object]] = [
+        {"removed": [["NP", 0, 2]], "added": [], "is_tag": False},
+        {"removed": [], "added": [["NP", 1, 3]], "is_tag": False} | change,
+    ]
+    parts = tuple(
+        DecidedPart(ACCEPT if is_accepted else SKIP, kind, edit)
+        for is_accepted, kind, edit in zip(accepted, ("extra", "missing"), edits, strict=True)
+    )
+    new = "(TOP (S (A a) (NP (B b) (C c))))"
+    return Decision("f", "a.mrg", 1, 1, ACCEPT, old, new, parts)
+
+
+def test_parts_that_need_each_other() -> None:
+    text = "(S (NP-SBJ (A a) (B b)) (C c))"
+
+    def made(decision: Decision) -> str:
+        return replace_in(text, BracketCorrector()(text, decision))
+
+    assert made(decided(True, True)) == "(S (A a) (NP-SBJ (B b) (C c)))"
+    assert made(decided(True, False)) == "(S (A a) (B b) (C c))"
+    with pytest.raises(CorpusError, match=r"with part 2 alone: \(NP a b\) crosses \(NP b c\)"):
+        made(decided(False, True))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"added": [["NP", 1, 4]]}, {"added": [["NP", 2, 1]]}, {"added": [["N(", 1, 3]]},
+        {"added": [["", 1, 3]]}, {"added": [[1, 1, 3]]}, {"added": [["NP", True, 3]]},
+        {"added": None}, {"added": [["NP", 1]]}, {"added": []}, {"is_tag": 1}, {"is_tag": True},
+        {"removed": [["VP", 0, 2]]},
+    ],
+)  # fmt: skip
+def test_parts_that_are_no_edits_are_refused(change: dict[str, object]) -> None:
+    text = "(S (NP (A a) (B b)) (C c))"
+    with pytest.raises(CorpusError, match=r"no edit of its words|not in its tree"):
+        BracketCorrector()(text, decided(False, True, **change))
 
 
 NP = "(TOP (S (NP (NN dog)) (VP (VB saw) (NP (NP (NN cat)) (PP (IN at) (NN night))))))"

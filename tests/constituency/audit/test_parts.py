@@ -54,6 +54,23 @@ def test_any_edits_lead_to_a_tree(pair: tuple[Annotation, Annotation]) -> None:
         assert annotation_of(tree) == found
 
 
+@given(PAIRS)
+def test_an_edit_adds_one_bracket_and_removes_what_crosses_it(
+    pair: tuple[Annotation, Annotation],
+) -> None:
+    for edit in edits_between(*pair):
+        assert len(set(edit.added)) == 1 or (edit.kind == "extra" and len(set(edit.removed)) == 1)
+        moved = [b for b in set(edit.removed) if not any(crosses(b, new) for new in edit.added)]
+        assert len(moved) <= 1  # the same bracket with another end or start
+
+
+def test_a_sentence_that_is_rebuilt_has_a_part_for_each_bracket() -> None:
+    one = annotation_of(Tree.parse("(TOP (S (A (N a) (N b) (N c)) (B (N d) (N e)) (N f)))"))
+    other = annotation_of(Tree.parse("(TOP (S (N a) (C (N b) (N c) (N d)) (D (N e) (N f))))"))
+    found = {(edit.old, edit.new) for edit in edits_between(one, other)}
+    assert found == {("A B", "C"), ("B", "D")}
+
+
 @given(st.integers(1, 7).flatmap(annotations))
 def test_an_annotation_does_not_differ_from_itself(one: Annotation) -> None:
     assert edits_between(one, one) == []

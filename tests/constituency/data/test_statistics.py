@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sapwood as sw
-from sapwood.constituency.data.split import part_size, split_trees
-from sapwood.constituency.data.statistics import TreeCounts, coverage, describe_treebank
+from sapwood.constituency.data.statistics import (
+    TreeCounts,
+    coverage,
+    describe_treebank,
+    part_size,
+    split_trees,
+)
 
 TREES = [
     sw.Tree.parse(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,44 +100,45 @@ def test_rows_of_other_trees_are_noticed(bank: Treebank, tmp_path: Path) -> None
     assert not same(late.load(), bank)
 
 
-N = 200_000
-SHAPES = {
-    "flat": "(S " + "(X a) " * N + ")",
-    "chain": "(A (B " * (N // 2) + "(X a)" + "))" * (N // 2),
-    "right spine": "(A (T x) (B (U y) " * (N // 4) + "(X a)" + "))" * (N // 4),
-    "left spine": "(A (B " * (N // 4) + "(X a)" + " (T x)) (U y))" * (N // 4),
+FEW, MANY = 40_000, 200_000
+SHAPES: dict[str, Callable[[int], str]] = {
+    "flat": lambda n: "(S " + "(X a) " * n + ")",
+    "chain": lambda n: "(A (B " * (n // 2) + "(X a)" + "))" * (n // 2),
+    "right spine": lambda n: "(A (T x) (B (U y) " * (n // 4) + "(X a)" + "))" * (n // 4),
+    "left spine": lambda n: "(A (B " * (n // 4) + "(X a)" + " (T x)) (U y))" * (n // 4),
 }
-SECONDS = 30.0  # each step takes about one; a quadratic one takes minutes
+SECONDS = 30.0  # of many, each step takes about one; a quadratic one takes minutes
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
-    "transform",
+    ("transform", "n"),
     [
-        Transform(),
-        pytest.param(Transform("right", 2, 2), marks=pytest.mark.slow),
-        pytest.param(Transform("left", 0), marks=pytest.mark.slow),
+        (Transform(), FEW),
+        pytest.param(Transform(), MANY, marks=pytest.mark.slow),
+        pytest.param(Transform("right", 2, 2), MANY, marks=pytest.mark.slow),
+        pytest.param(Transform("left", 0), MANY, marks=pytest.mark.slow),
     ],
 )
-def test_from_text_to_text(shape: str, transform: Transform) -> None:
-    start = time.process_time()
-    (tree,) = read_trees(io.StringIO(SHAPES[shape]))
+def test_from_text_to_text(shape: str, transform: Transform, n: int) -> None:
+    text, start = SHAPES[shape](n), time.process_time()
+    (tree,) = read_trees(io.StringIO(text))
     cleaned = clean(tree)
     assert cleaned is not None
     restored = Treebank.from_trees([cleaned], transform).tree(0)
     assert restored == cleaned
     file = io.StringIO()
     write_trees([restored], file)
-    assert file.getvalue() == f"(TOP {Tree.parse(SHAPES[shape])})\n"
+    assert file.getvalue() == f"(TOP {Tree.parse(text)})\n"
     assert len(restored.spans()) == sum(1 for _ in restored.nodes())
-    assert time.process_time() - start < SECONDS
+    assert time.process_time() - start < SECONDS * n / MANY
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.slow
 def test_drawing_refuses(shape: str) -> None:
     start = time.process_time()
-    tree = Tree.parse(SHAPES[shape])
+    tree = Tree.parse(SHAPES[shape](MANY))
     for draw in (tree.draw, tree.svg):
         with pytest.raises(SapwoodError, match="too large to draw") as caught:
             draw()
@@ -145,6 +147,6 @@ def test_drawing_refuses(shape: str) -> None:
 
 
 def test_a_deep_tree_is_pickled_and_compared() -> None:
-    tree = Tree.parse(SHAPES["chain"])
+    tree = Tree.parse(SHAPES["chain"](FEW))
     assert pickle.loads(pickle.dumps(tree)) == tree
-    assert hash(tree) == hash(Tree.parse(SHAPES["chain"]))
+    assert hash(tree) == hash(Tree.parse(SHAPES["chain"](FEW)))

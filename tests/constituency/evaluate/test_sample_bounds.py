@@ -11,7 +11,7 @@ from tests.linalg.exact_spectral import observable_form
 from tests.theorems.spectral_toys import SYMBOLS, WORDS, moments, random_lpcfg, sampled_error, sums
 from tests.toys import Toy, random_toy
 
-from sapwood.cli.identify.identify import CAVEATS
+from sapwood.cli.identify import CAVEATS
 from sapwood.constituency.data.treebank import bundled_treebank
 from sapwood.constituency.evaluate.sample_bounds import (
     BoundInputs,

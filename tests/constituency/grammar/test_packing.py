@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import sapwood as sw
-from sapwood.constituency.grammar.latent_grammar import LatentGrammar
-from sapwood.constituency.grammar.packing import (
+from sapwood.constituency.grammar.ensemble import (
     CODES_PER_HALVING,
     MANY_ZEROS,
     pack_weights,
     unpack_weights,
 )
+from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.core.errors import ModelFormatError
 
 METHODS = ("em", "spectral", "cluster")

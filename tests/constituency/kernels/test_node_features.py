@@ -12,8 +12,7 @@ from sapwood.constituency.data.transform import Transform
 from sapwood.constituency.data.treebank import Treebank, bundled_treebank
 from sapwood.constituency.learn.features import NodeTable
 from sapwood.constituency.learn.kernels.node_features import gather, head_tags, heads_above, scatter
-from sapwood.corpora.heads import penn_head
-from sapwood.corpora.tree import Tree
+from sapwood.corpora.tree import Tree, penn_head
 
 TINY = 1e-12  # sums of at most a few hundred numbers of size 1
 

@@ -46,7 +46,7 @@ def probabilities(grammar: LatentGrammar, words: list[str], restart: float = 0.0
     return np.cumprod([*found, *[0.0] * (len(words) + 1 - len(found))])
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(proper_toys(), sentences)
 def test_prefixes_of_random_grammars(toy: Toy, words: list[str]) -> None:
     found = probabilities(toy.grammar(is_probabilistic=True), words)
@@ -57,7 +57,7 @@ def test_prefixes_of_random_grammars(toy: Toy, words: list[str]) -> None:
     assert (np.diff(found) <= found[:-1] * RTOL).all()  # prefixes never rise
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(proper_toys(), sentences, st.sampled_from([1e-4, 0.1, 0.5]))
 def test_restarts_of_random_grammars(toy: Toy, words: list[str], restart: float) -> None:
     grammar = toy.grammar(is_probabilistic=True)

@@ -25,13 +25,8 @@ from tests.toys import (
 )
 
 from sapwood.constituency.parse.charts import leaf_vectors, tag_weights
-from sapwood.constituency.parse.decoders import (
-    goodman_gains,
-    max_rule_gains,
-    next_derivations,
-    next_trees,
-    viterbi_tree,
-)
+from sapwood.constituency.parse.decoders import goodman_gains, max_rule_gains, viterbi_tree
+from sapwood.constituency.parse.k_best import next_derivations, next_trees
 from sapwood.constituency.parse.kernels.coarse import cell_of
 from sapwood.constituency.parse.kernels.viterbi import best_states, best_weights
 from sapwood.constituency.parse.parser import Parser

@@ -31,8 +31,7 @@ from sapwood.constituency.learn.em_steps import (
     TrainingTrees,
     maximise_tree_counts,
 )
-from sapwood.constituency.learn.features import NodeTable
-from sapwood.constituency.learn.spectral import project_nodes
+from sapwood.constituency.learn.features import NodeTable, project_nodes
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Threads
 

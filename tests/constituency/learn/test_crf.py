@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.conftest import bundled
 from tests.shards import shards_of
 
 import sapwood as sw
@@ -42,7 +43,7 @@ def small_table() -> object:
 
 @cache
 def train() -> Treebank:
-    return sw.bundled_treebank("train")
+    return bundled("train")
 
 
 @cache
@@ -252,7 +253,7 @@ def test_weights_are_averaged_over_the_last_half() -> None:
 
 @pytest.fixture(scope="module")
 def short() -> Treebank:
-    return sw.bundled_treebank("train")[:150]
+    return bundled("train")[:150]
 
 
 def test_a_seed_means_a_model_and_jobs_mean_nothing(short: Treebank) -> None:

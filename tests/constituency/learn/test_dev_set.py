@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
+from tests.conftest import bundled
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
@@ -23,7 +25,7 @@ UNKNOWN = "(S (NP (DT the) (NN zyzzyx)) (VP (VBZ flumps)) (. .))"
 
 @pytest.fixture(scope="module")
 def train() -> Treebank:
-    return sw.bundled_treebank("train")[:600]
+    return bundled("train")[:600]
 
 
 @pytest.fixture(scope="module")
@@ -43,23 +45,29 @@ def parsed(model: LatentGrammar, gold: list[sw.Tree]) -> tuple[list[sw.Tree], in
     return [parser.parse(tree.words()).tree for tree in gold], parser.stats.fallbacks
 
 
-MODELS: dict[str, Callable[[Treebank], LatentGrammar]] = {
-    "plain": lambda bank: sw.PCFG().fit(bank).model_,
-    "em": lambda bank: sw.EMLPCFG(4, iterations=8).fit(bank).model_,
-    "em without smoothing": lambda bank: (
-        sw.EMLPCFG(4, iterations=8, rule_smoothing=0, word_smoothing=0).fit(bank).model_
-    ),
-    "merged": lambda bank: sw.EMLPCFG(4, iterations=4, merge=0.5).fit(bank).model_,
-    "cluster": lambda bank: sw.ClusterLPCFG(3).fit(bank).model_,
+ESTIMATORS = {
+    "plain": sw.PCFG(),
+    "em": sw.EMLPCFG(4, iterations=8),
+    "em without smoothing": sw.EMLPCFG(4, iterations=8, rule_smoothing=0, word_smoothing=0),
+    "merged": sw.EMLPCFG(4, iterations=4, merge=0.5),
+    "cluster": sw.ClusterLPCFG(3),
 }
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.fixture(scope="module")
+def learnt(train: Treebank) -> Callable[[str], LatentGrammar]:
+    """`learnt(name)`: the model of one of these estimators, learnt once."""
+    return cache(lambda name: ESTIMATORS[name].fit(train).model_)
+
+
+Learnt = Callable[[str], LatentGrammar]
+
+
+@pytest.mark.parametrize(("name", "jobs"), [("em", 2), *((name, 1) for name in ESTIMATORS)])
 def test_f1_is_that_of_a_parser(
-    name: str, jobs: int, train: Treebank, plain: LatentGrammar, gold: list[sw.Tree]
+    name: str, jobs: int, learnt: Learnt, plain: LatentGrammar, gold: list[sw.Tree]
 ) -> None:
-    model = MODELS[name](train)
+    model = learnt(name)
     dev = DevSet(gold, plain, jobs)
     trees, n_without = parsed(model, gold)
     assert n_without >= 1
@@ -68,10 +76,10 @@ def test_f1_is_that_of_a_parser(
     assert 70 < dev.f1(model) < 100
 
 
-def test_models_are_told_apart(train: Treebank, plain: LatentGrammar, gold: list[sw.Tree]) -> None:
+def test_models_are_told_apart(learnt: Learnt, plain: LatentGrammar, gold: list[sw.Tree]) -> None:
     """One set of charts serves models one after the other, with the states of each."""
     dev = DevSet(gold, plain)
-    found = [dev.f1(MODELS[name](train)) for name in ("plain", "em", "plain")]
+    found = [dev.f1(learnt(name)) for name in ("plain", "em", "plain")]
     assert found[0] == found[2]
     assert found[1] > found[0] + 1
 
@@ -84,10 +92,10 @@ def test_which_sentences_have_charts(plain: LatentGrammar, gold: list[sw.Tree]) 
 
 
 def test_a_model_that_finds_nothing_in_a_pruned_chart_looks_again(
-    train: Treebank, plain: LatentGrammar, gold: list[sw.Tree]
+    learnt: Learnt, plain: LatentGrammar, gold: list[sw.Tree]
 ) -> None:
     """Then the sentence is charted anew, as by a parser: here every tenth rule is lost."""
-    model = MODELS["em"](train)
+    model = learnt("em")
     is_lost = np.repeat(np.arange(len(model.rules)) % 10 == 0, np.diff(model.tensor_start))
     weights = np.where(is_lost, 0.0, model.rule_weights)
     broken = replace(model, rule_weights=weights, is_probabilistic=False)

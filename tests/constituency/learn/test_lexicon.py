@@ -13,9 +13,10 @@ from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.latent_grammar import Lexicon
 from sapwood.constituency.learn.em_states import matsuzaki_start
 from sapwood.constituency.learn.em_steps import TrainingTrees, latent_grammar
+from sapwood.constituency.learn.features import project_nodes
 from sapwood.constituency.learn.lexicon import LexiconSettings, TreebankCounts, WordClasses
 from sapwood.constituency.learn.pcfg import PCFG, TrainingData
-from sapwood.constituency.learn.spectral import SpectralLPCFG, project_nodes
+from sapwood.constituency.learn.spectral import SpectralLPCFG
 from sapwood.corpora.tree import Tree
 from sapwood.corpora.vocabulary import UNKNOWN, signatures
 from sapwood.execute import Threads

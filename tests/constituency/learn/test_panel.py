@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import bundled
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
@@ -26,7 +27,7 @@ UNKNOWN = "(S (NP (DT the) (NN zyzzyx)) (VP (VBZ flumps)) (. .))"
 
 @cache
 def train() -> Treebank:
-    return sw.bundled_treebank("train")[:600]
+    return bundled("train")[:600]
 
 
 @cache

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import bundled
 from tests.shards import shards_of
 
 import sapwood as sw
@@ -505,7 +506,7 @@ def test_a_fingerprint_tells_trees_apart(small_bank: Treebank, data: TrainingDat
         return sw.PCFG().prepare(shards_of(small_bank, n), Threads(n)).digest()
 
     assert digest(small_bank) == data.digest()
-    others = [small_bank[:-1], small_bank[::-1], sw.bundled_treebank("train")[:150]]
+    others = [small_bank[:-1], small_bank[::-1], bundled("train")[:150]]
     assert len({data.digest(), *map(digest, others)}) == 4
     other_end = small_bank[[*range(149), 0]]
     assert digest(other_end, 3) != digest(small_bank, 3) == digest(small_bank, 3)

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.conftest import bundled
 from tests.shards import shards_of
 
 import sapwood as sw
 from sapwood.constituency.data.treebank import Treebank
+from sapwood.constituency.learn import features
 from sapwood.constituency.learn import pivot as module
-from sapwood.constituency.learn import spectral
 from sapwood.constituency.learn.em_steps import TrainingTrees
-from sapwood.constituency.learn.features import INSIDE
+from sapwood.constituency.learn.features import INSIDE, project_nodes
 from sapwood.constituency.learn.pivot import (
     FeatureDistributions,
     PivotNodes,
@@ -24,14 +25,13 @@ from sapwood.constituency.learn.pivot import (
     likely_states,
     pivot_nodes,
 )
-from sapwood.constituency.learn.spectral import project_nodes
 from sapwood.core.errors import SapwoodError, SapwoodWarning
 from sapwood.execute import Threads
 
 
 @pytest.fixture(scope="module")
 def train() -> Treebank:
-    return sw.bundled_treebank("train")[:1500]
+    return bundled("train")[:1500]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def two_places() -> Treebank:
 
 def test_labels_with_too_few_pivots_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four states were asked for and could be told apart, but two places are two pivots."""
-    monkeypatch.setattr(spectral, "LEAST_VALUE", 0.0)
+    monkeypatch.setattr(features, "LEAST_VALUE", 0.0)
     with pytest.warns(SapwoodWarning, match=r"fewer pivots than states .*N 2 of 4") as caught:
         found = sw.PivotLPCFG(4).fit(two_places())
     assert len(caught) == 1
@@ -274,7 +274,7 @@ def test_expected_counts_of_a_rule_sum_to_its_count(
     """Also where a part of its instances stands for all, whatever the blocks and the shards."""
     monkeypatch.setattr(module, "MOST_INSTANCES", most)
     monkeypatch.setattr(module, "BLOCK_INSTANCES", 300)
-    bank = shards_of(sw.bundled_treebank("train")[:300], n_shards)
+    bank = shards_of(bundled("train")[:300], n_shards)
     nodes, views = views_of(bank, 3, "outside")
     likely = nodes.engine.map(likely_states, nodes.shards, views, PivotSettings())
     found = expected_rule_counts(nodes, views.m, likely, PivotSettings())

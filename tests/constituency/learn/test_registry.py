@@ -13,7 +13,7 @@ from sapwood.constituency.learn.ensemble_budget import PLAN, Candidate
 from sapwood.constituency.learn.lexicon import LexiconSettings
 from sapwood.constituency.learn.registry import METHODS, Settings
 from sapwood.core.errors import SapwoodError
-from sapwood.core.registry import Method
+from sapwood.core.learner import Method
 
 CLASSES = {
     "best": sw.EnsembleLPCFG, "pcfg": sw.PCFG, "spectral": sw.SpectralLPCFG, "em": sw.EMLPCFG,

@@ -16,26 +16,30 @@ from tests.shards import rows_of, shards_of
 import sapwood as sw
 from sapwood.constituency.data import treebank
 from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.learn import spectral
 from sapwood.constituency.learn.features import (
+    ENOUGH,
+    FEW,
+    LEAST_VALUE,
     FeatureRows,
     FeatureSettings,
     FeatureSpace,
+    NodeProjection,
     NodeTable,
+    SingularVectors,
+    covariance_product,
+    project_nodes,
+    states_by_label,
 )
 from sapwood.constituency.learn.pcfg import TrainingData
 from sapwood.constituency.learn.spectral import (
-    NodeProjection,
     ProjectedSums,
-    SingularVectors,
+    RuleLayout,
+    RuleSums,
     SpectralLPCFG,
-    covariance_product,
-    project_nodes,
     rule_layout,
 )
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Threads, tree_sum
-from sapwood.linalg.observable import RuleLayout, RuleSums
 
 REAL_VECTORS = SingularVectors.vectors
 
@@ -148,7 +152,7 @@ def test_singular_values_of_unscaled_features_count_over_the_largest(
     as_they_are = found.singular_values
     over_largest = as_they_are / np.maximum(as_they_are[:, :1], 1e-300)
     right, wrong = (
-        spectral.states_by_label(values, count, 8).tolist()
+        states_by_label(values, count, 8).tolist()
         for values in ((as_they_are, over_largest) if scaled else (over_largest, as_they_are))
     )
     assert found.m.tolist() == right != wrong
@@ -202,20 +206,20 @@ def test_projected_rows_in_the_wrong_order_are_noticed(
 def test_labels_with_little_data_get_fewer_states(train: Treebank, learner: SpectralLPCFG) -> None:
     model = learner.model_
     count = np.bincount(train.label, minlength=model.n_symbols)
-    assert (model.n_states[count <= spectral.FEW] == 1).all()
+    assert (model.n_states[count <= FEW] == 1).all()
     assert (model.n_states[count >= 2000] == 8).any()
-    between = (count > spectral.FEW) & (count < spectral.ENOUGH)
+    between = (count > FEW) & (count < ENOUGH)
     assert between.any()
     assert (model.n_states[between] < 8).all()
     kept = [learner.info_.singular_values[a, m - 1] for a, m in enumerate(model.n_states) if m > 1]
-    assert min(kept) > spectral.LEAST_VALUE
+    assert min(kept) > LEAST_VALUE
 
 
 def test_states_by_count_and_value() -> None:
     count = np.array([0.0, 10.0, 55.0, 75.0, 100.0, 1e6, 1e6])
     values = np.ones((7, 5))
     values[6, 2:] = 0.005
-    assert spectral.states_by_label(values, count, 5).tolist() == [1, 1, 3, 3, 5, 5, 2]
+    assert states_by_label(values, count, 5).tolist() == [1, 1, 3, 3, 5, 5, 2]
 
 
 @pytest.mark.parametrize("n_trees", [1, 3, 40])

@@ -30,8 +30,7 @@ from sapwood.constituency.grammar.constraints import (
     word_entries,
 )
 from sapwood.constituency.grammar.discriminative import SpanNetwork
-from sapwood.constituency.parse.posteriors import split_codes
-from sapwood.constituency.parse.spans import NetworkReader
+from sapwood.constituency.parse.posteriors import NetworkReader, split_codes
 from sapwood.core.errors import SapwoodError
 
 WORDS = ["w0", "w1", "w2", "w0", "w1"]

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.conftest import Learn
 from tests.constituency.grammar.ensemble_toys import jitter, toys
 from tests.reference import enumerate as listing
 from tests.reference.enumerate import Node
@@ -30,8 +31,8 @@ from sapwood.constituency.parse.decoders import (
     forest_tree,
     goodman_gains,
     max_rule_gains,
-    next_trees,
 )
+from sapwood.constituency.parse.k_best import next_trees
 from sapwood.constituency.parse.kernels.forest import Forest
 from sapwood.constituency.parse.parser import Parser
 from sapwood.constituency.parse.prepared import prepare
@@ -254,11 +255,9 @@ def test_max_rule_takes_absolute_posteriors_with_a_floor() -> None:
 
 @pytest.mark.parametrize("model", ["plain", "latent", "spectral", "ensemble"])
 @pytest.mark.parametrize("decoder", DECODERS)
-def test_the_first_of_the_k_best_trees_is_the_parse(decoder: str, model: str) -> None:
+def test_the_first_of_the_k_best_trees_is_the_parse(decoder: str, model: str, learn: Learn) -> None:
     """Also where pruning hides it from the forest, where trees tie, and for a single word."""
-    bank = sw.bundled_treebank("dev")
-    plain = sw.PCFG().fit(bank).model_
-    spectral = sw.SpectralLPCFG(4).fit(bank).model_
+    plain, spectral = learn("pcfg"), learn("spectral")
     models = {
         "plain": plain,
         "latent": sw.bundled_grammar(),
@@ -270,7 +269,7 @@ def test_the_first_of_the_k_best_trees_is_the_parse(decoder: str, model: str) ->
     parser = Parser(models[model], decoder=decoder, threshold=0.02, beam=0.02)
     texts = ["hello", "Dogs", "the dog sees the man with a hat .", "foo foo foo foo"]
     test = sw.bundled_treebank("test")
-    sentences = [text.split() for text in texts] + [test.words(i) for i in range(25)]
+    sentences = [text.split() for text in texts] + [test.words(i) for i in range(15)]
     for parse in parser.parse_many(sentences):
         best = parse.k_best(4)
         assert best[0].tree == parse.tree

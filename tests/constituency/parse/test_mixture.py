@@ -23,14 +23,9 @@ from sapwood.constituency.grammar.discriminative import SpanNetwork
 from sapwood.constituency.grammar.ensemble import Ensemble, Model
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.constituency.parse import charts
+from sapwood.constituency.parse.charts import LEAST_FACTOR, Pruning
 from sapwood.constituency.parse.parser import FAST, Parse, Parser
-from sapwood.constituency.parse.posteriors import (
-    LEAST_FACTOR,
-    PreparedEnsemble,
-    Pruning,
-    split_codes,
-)
-from sapwood.constituency.parse.spans import NetworkReader
+from sapwood.constituency.parse.posteriors import NetworkReader, PreparedEnsemble, split_codes
 from sapwood.execute import Processes, processes
 from sapwood.networks.network import one_blas_thread
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.conftest import bundled
 from tests.reference.prefixes import prefix_probability, sentences_of
 from tests.toys import Toy, random_toy
 
@@ -31,7 +32,7 @@ def conditionals(grammar: LatentGrammar, words: list[str], **options: Any) -> li
     return [found.probability for found in predict_words(grammar, words, **options)]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("n_states", [1, 3])
 def test_prefixes_of_a_finite_grammar_sum_over_its_sentences(seed: int, n_states: int) -> None:
     toy = proper_toy(seed, n_states, is_finite=True)
@@ -55,8 +56,7 @@ def prefix_errors(seed: int, n_states: int) -> float:
     return float(np.abs(found / np.array(expected) - 1.0).max())
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("n_states", [1, 2, 4])
+@pytest.mark.parametrize(("seed", "n_states"), [(0, 1), (0, 2), (1, 2), (2, 3)])
 def test_prefixes_with_left_recursion(seed: int, n_states: int) -> None:
     assert prefix_errors(seed, n_states) < 1e-10
 
@@ -137,7 +137,7 @@ def test_a_member_without_weight_or_parse_is_left_out() -> None:
 
 def test_the_next_tag_of_a_mix_is_that_of_its_members_by_their_shares(learn: Any) -> None:
     """Tags of the same name are one, and a member may lack some."""
-    few = sw.PCFG().fit(list(sw.bundled_treebank("train")[:6])).model_
+    few = sw.PCFG().fit(list(bundled("train")[:6])).model_
     members, weights = [few, learn("em")], np.array([0.25, 0.75])
     assert {x.chain[-1] for x in few.tags} < {x.chain[-1] for x in members[1].tags}
     words = ["the", "dog", "sees", "the", "man", "."]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tests.conftest import bundled
 from tests.toys import random_bases, random_toy
 
 import sapwood as sw
@@ -65,7 +66,7 @@ def test_factors_and_whole_tensors_agree() -> None:
 
 
 def test_a_spectral_model_nearly_sums_to_one() -> None:
-    model = sw.SpectralLPCFG(8).fit(sw.bundled_treebank("train")).model_
+    model = sw.SpectralLPCFG(8).fit(bundled("train")).model_
     one = StateVectors(model).one
     total = sum(float(model.root_vector(a) @ one[a]) for a in range(model.n_symbols))
     assert total == pytest.approx(1.0, abs=0.05)  # estimated from 3,000 trees

@@ -11,7 +11,7 @@ import pytest
 import sapwood as sw
 from sapwood.constituency.grammar.constraints import PartialSentence
 from sapwood.constituency.learn.encoder import SpanEncoder
-from sapwood.constituency.parse import spans
+from sapwood.constituency.parse import posteriors
 from sapwood.constituency.parse.parser import Parse
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Engine, Processes, Threads, processes
@@ -36,6 +36,12 @@ def sentences(dev: sw.Treebank) -> list[list[str]]:
     return [*words, *([*rng.choice(words[0], 1)] for _ in range(3)), *words[:30]]
 
 
+@pytest.fixture(scope="module")
+def expected(parser: sw.Parser, sentences: list[list[str]]) -> list[Parse]:
+    """The parses of the sentences one by one."""
+    return [parser.parse_compiled(words) for words in sentences]
+
+
 @pytest.fixture(params=KINDS)
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setattr(processes, "ALONE", -1.0)  # all windows but the first one are sent off
@@ -57,9 +63,12 @@ def assert_same(found: list[Parse], expected: list[Parse]) -> None:
 
 @pytest.mark.parametrize("is_list", [True, False])
 def test_engines_and_windows_change_nothing(
-    parser: sw.Parser, sentences: list[list[str]], engine: Engine, is_list: bool
+    parser: sw.Parser,
+    sentences: list[list[str]],
+    expected: list[Parse],
+    engine: Engine,
+    is_list: bool,
 ) -> None:
-    expected = [parser.parse_compiled(words) for words in sentences]
     before = parser.stats.sentences
     found = list(parser.parse_many(sentences if is_list else iter(sentences), jobs=engine))
     assert parser.stats.sentences - before == len(sentences)
@@ -68,10 +77,13 @@ def test_engines_and_windows_change_nothing(
 
 @pytest.mark.parametrize("most", [1, 30, 100_000])
 def test_the_size_of_a_batch_changes_nothing(
-    parser: sw.Parser, sentences: list[list[str]], most: int, monkeypatch: pytest.MonkeyPatch
+    parser: sw.Parser,
+    sentences: list[list[str]],
+    expected: list[Parse],
+    most: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    expected = [parser.parse_compiled(words) for words in sentences]
-    monkeypatch.setattr(spans, "BATCH_WORDS", most)
+    monkeypatch.setattr(posteriors, "BATCH_WORDS", most)
     assert_same(list(parser.parse_together(sentences)), expected)
 
 
@@ -79,16 +91,16 @@ def test_networks_read_batches_of_like_length(
     parser: sw.Parser, sentences: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches: list[list[int]] = []
-    whole = spans.SentenceEncoder.encode
+    whole = posteriors.SentenceEncoder.encode
 
-    def watch(self: spans.SentenceEncoder, given: list[list[str]], **kwargs: object) -> object:
+    def watch(self: posteriors.SentenceEncoder, given: list[list[str]], **kwargs: object) -> object:
         batches.append([len(words) for words in given])
         return whole(self, given, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(spans.SentenceEncoder, "encode", watch)
+    monkeypatch.setattr(posteriors.SentenceEncoder, "encode", watch)
     list(parser.parse_together(sentences))
     assert sum(map(len, batches)) == 2 * len(sentences)  # two networks, each sentence once
-    assert max(map(sum, batches)) <= spans.BATCH_WORDS
+    assert max(map(sum, batches)) <= posteriors.BATCH_WORDS
     joined = [n for batch in batches[: len(batches) // 2] for n in batch]
     assert joined == sorted(joined, reverse=True)
 

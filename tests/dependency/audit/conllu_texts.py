@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from sapwood.dependency.audit.located import Annotation
+from sapwood.dependency.audit.posteriors import Judgement
 
 RELATIONS = ("nsubj", "obj", "obl", "punct")
 TAGS = ("NOUN", "VERB", "ADP")
@@ -42,3 +43,12 @@ def conllu_text(rng: random.Random, annotation: Annotation, words: list[str], en
         if rng.random() < 0.1:
             lines.append(f"{k}.1\te\t_\t_\t_\t_\t_\t_\t_\t_")
     return end.join(lines) + end + end
+
+
+def judgement(best: Annotation, rng: random.Random) -> Judgement:
+    """A judgement with a best tree, and posteriors drawn at random."""
+    n = len(best.heads)
+    heads = tuple({k: rng.random() for k in range(n + 1) if rng.random() < 0.5} for _ in range(n))
+    relations = tuple(dict.fromkeys(RELATIONS, 0.25) for _ in range(n))
+    tags = tuple(dict.fromkeys(TAGS, 0.3) for _ in range(n))
+    return Judgement(heads, relations, tags, best, best.heads, relations)

@@ -8,23 +8,31 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.dependency.audit.conllu_texts import RELATIONS, TAGS, random_annotation
+from tests.dependency.audit.conllu_texts import judgement, random_annotation
 
 from sapwood.dependency.audit.edits import Edit, apply_edits, edits_between
 from sapwood.dependency.audit.located import Annotation
 from sapwood.dependency.audit.planting import Confusions, plant
-from sapwood.dependency.audit.posteriors import Judgement
 from sapwood.dependency.data.bank import heads_problem
 
 SIZES = st.integers(1, 9)
 SEEDS = st.integers(0, 10**9)
 
 
-def judgement(best: Annotation, rng: random.Random) -> Judgement:
-    n = len(best.heads)
-    heads = tuple({k: rng.random() for k in range(n + 1) if rng.random() < 0.5} for _ in range(n))
-    relations = tuple(dict.fromkeys(RELATIONS, 0.25) for _ in range(n))
-    return Judgement(heads, relations, tuple(dict.fromkeys(TAGS, 0.3) for _ in range(n)), best)
+def test_a_word_that_models_would_move_may_also_have_a_wrong_relation() -> None:
+    old = Annotation(("X",) * 3, (2, 0, 1), ("obj", "root", "obl"))
+    best = old._replace(heads=(2, 0, 2))
+    judged = judgement(best, random.Random(0))._replace(
+        annotated_heads=old.heads,
+        annotated_relations=({}, {"root": 1.0}, {"root": 0.6, "punct": 0.3, "obl": 0.1}),
+    )
+    words = ["a", "b", "c"]
+    found = {edit.kind: edit for edit in edits_between(words, old, judged)}
+    assert (found["relation"].heads, found["relation"].relations) == ((1,), ("punct",))
+    assert (found["head"].heads, found["head"].relations) == ((2,), ("obl",))
+    # after a planted head, nothing is known of the relation to it
+    moved = old._replace(heads=(3, 0, 2), relations=("nsubj", "root", "obl"))
+    assert {edit.kind for edit in edits_between(words, moved, judged)} == {"head"}
 
 
 @given(SEEDS, SIZES)

@@ -11,7 +11,7 @@ from tests.arc_toys import bank
 import sapwood as sw
 from sapwood.core.errors import CorpusError
 from sapwood.dependency.audit.located import read_located
-from sapwood.dependency.audit.run import ArcAuditSettings, audit_arcs
+from sapwood.dependency.audit.run import ArcAuditSettings, audit_sentences
 from sapwood.dependency.data.bank import Arcs
 from sapwood.execute import Threads
 from sapwood.execute.processes import Processes
@@ -37,7 +37,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_planted_errors_are_found(file: Path) -> None:
-    found = audit_arcs(read_located(str(file)), SETTINGS, Threads(1))
+    found = audit_sentences(read_located(str(file)), SETTINGS, Threads(1))
     best = {one.tree: one for one in found.findings[:4]}
     first, second = best[WRONG + 1], best[41]
     assert first.kind == "head"
@@ -51,7 +51,7 @@ def test_planted_errors_are_found(file: Path) -> None:
     assert list(found.files) == [str(file)]
     lines = file.read_text().split("\n")
     assert lines[first.line - 1].split("\t")[1] == first.words[0]
-    again = audit_arcs(read_located(str(file)), SETTINGS, Processes(2))
+    again = audit_sentences(read_located(str(file)), SETTINGS, Processes(2))
     assert again == found
 
 
@@ -59,7 +59,7 @@ def test_few_sentences_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "few.conllu"
     sw.write_arcs(list(bank(3, seed=1)), path)
     with pytest.raises(CorpusError, match="at least 10 sentences, but there are 3"):
-        audit_arcs(read_located(str(path)), SETTINGS)
+        audit_sentences(read_located(str(path)), SETTINGS)
 
 
 def test_documents_and_broken_sentences(tmp_path: Path) -> None:

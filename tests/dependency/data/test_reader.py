@@ -128,8 +128,10 @@ def test_nothing_to_read_is_an_error() -> None:
     for text in ("", "\n\n", "# a comment alone\n\n"):
         with pytest.raises(CorpusError, match="no sentence found"):
             read(text)
-    with pytest.raises(CorpusError, match="no sentence found"):
-        read(rows((1, 7)), skipped=[])
+        assert len(read(text, may_be_empty=True)) == 0
+    for may_be_empty in (False, True):
+        with pytest.raises(CorpusError, match="no sentence found"):
+            read(rows((1, 7)), skipped=[], may_be_empty=may_be_empty)
 
 
 def test_files_folders_globs_and_compression(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.dependency.data.draws import RELATIONS, corpus_files, head_lists, sen
 
 import sapwood as sw
 from sapwood.core.errors import CorpusError
-from sapwood.corpora.heads import HEAD_RULES
+from sapwood.corpora.tree import HEAD_RULES
 from sapwood.dependency.data.bank import ArcBank, Arcs, heads_problem
 from sapwood.dependency.data.reader import write_arcs
 from sapwood.dependency.data.transform import (

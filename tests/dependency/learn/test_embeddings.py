@@ -12,8 +12,8 @@ import sapwood as sw
 from sapwood.core.errors import ModelFormatError, SapwoodError
 from sapwood.corpora.vocabulary import COLUMN, hash_of
 from sapwood.dependency.learn.crf import ArcCRF, LatentArcCRF
-from sapwood.dependency.learn.trainer import ArcTrainer
-from sapwood.dependency.model.tables import FEW_CLUSTERS, WordClusters, cluster_words
+from sapwood.dependency.learn.trainer import FEW_CLUSTERS, ArcTrainer, cluster_words
+from sapwood.dependency.model.arc_model import WordClusters
 from sapwood.execute import as_engine
 
 # nouns and verbs of the treebank become others, which only the plain text has; all look alike

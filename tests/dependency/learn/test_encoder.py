@@ -9,13 +9,12 @@ from tests.arc_toys import bank
 import sapwood as sw
 from sapwood.core.model_files import FileContents
 from sapwood.corpora.vocabulary import COLUMN
-from sapwood.dependency.learn.arc_network import train_arc_network
-from sapwood.dependency.parse.parser import ArcEncoder
-from sapwood.dependency.parse.scoring import sentence_rows, tag_forest, tag_posteriors
+from sapwood.dependency.learn import crf
+from sapwood.dependency.learn.trainer import train_arc_network
+from sapwood.dependency.parse.scoring import Tagger
 from sapwood.networks import training as network_training
-from sapwood.networks.encoder import UNKNOWN_ROW, VectorRows, look_up
-from sapwood.networks.network import EncoderSizes
-from sapwood.networks.scores import ArcSizes
+from sapwood.networks.network import UNKNOWN_ROW, EncoderSizes, VectorRows, look_up
+from sapwood.networks.scores import ArcEncoder, ArcSizes
 from sapwood.networks.training import NetworkPlan, _sum_rows
 
 SMALL = (EncoderSizes(16, 16, 8, 24), ArcSizes(20, 10))
@@ -137,16 +136,20 @@ def test_posteriors_are_means(model):
     assert best[0].arcs == parse.arcs
 
 
+def test_seconds_of_a_pass_count_words_and_steps():
+    assert crf._seconds_a_pass(10_000, 100) == pytest.approx(2.0 + 1.0)
+    assert crf._seconds_a_pass(10_000, 400) == pytest.approx(2.0 + 0.25)
+
+
 def test_tags_are_those_of_the_highest_mean(model):
     parser, n_differing = sw.ArcParser(model), 0
     reader = ArcEncoder(model.encoder.network)
     for arcs in bank(10, 3):
-        of_words = parser._word_rows.of_forms(arcs.words)
-        types = model.lexicon.types(of_words[:, COLUMN["L"]])
-        rows = sentence_rows(of_words, np.array([0, len(of_words)]))
-        forest = tag_forest(rows, types, model.lexicon, model.tagger)
+        rows = parser._word_rows.of_sentence(arcs.words)
+        types = model.lexicon.types(rows[2:-2, COLUMN["L"]])
         sizes = np.diff(model.lexicon.starts)[types]
-        share = tag_posteriors(forest, model.tagger.weights, sizes, len(model.tags))
+        tagger = Tagger(model.lexicon, model.tagger)
+        share = tagger.posteriors(rows, types, len(model.tags))
         np.testing.assert_allclose(share.sum(axis=1), 1)
         assert ((share > 0).sum(axis=1) <= sizes).all()
         found, w = reader.read(arcs.words).tags, model.encoder.weight

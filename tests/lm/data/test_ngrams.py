@@ -18,7 +18,6 @@ from tests.reference.ngrams import count_grams
 from sapwood.core.errors import CorpusError, ModelFormatError, SapwoodError
 from sapwood.execute import Cluster, Threads
 from sapwood.lm.data import counting, ngrams
-from sapwood.lm.data import text as text_module
 from sapwood.lm.data.counting import (
     CountSettings,
     as_counts,
@@ -27,6 +26,8 @@ from sapwood.lm.data.counting import (
     count_text,
 )
 from sapwood.lm.data.ngrams import (
+    NOTHING,
+    SPECIAL,
     NgramCounts,
     load_counts,
     merge_keys,
@@ -35,7 +36,6 @@ from sapwood.lm.data.ngrams import (
     share_seen,
     unpack_rows,
 )
-from sapwood.lm.data.text import NOTHING, SPECIAL
 
 words = st.sampled_from("abcde")
 texts = st.lists(st.lists(words, min_size=1, max_size=6), min_size=1, max_size=8)
@@ -58,7 +58,7 @@ def test_counts_are_those_of_a_naive_count(
 ) -> None:
     path = write(tmp_path_factory.mktemp("text"), sentences)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_module, "SHARD_BYTES", shard_bytes)
+        patch.setattr(counting, "SHARD_BYTES", shard_bytes)
         counts = count_text(path, CountSettings(order, is_stream), engine=Threads(2))
     assert as_dict(counts) == count_grams(sentences, order, is_stream=is_stream)
     assert counts.n_tokens == sum(map(len, sentences)) == counts.word_counts.sum()
@@ -70,7 +70,7 @@ def test_shards_memory_and_threads_change_nothing(
 ) -> None:
     path = write(tmp_path, TEXT)
     whole = count_text(path, CountSettings(3, is_stream))
-    monkeypatch.setattr(text_module, "SHARD_BYTES", 10)
+    monkeypatch.setattr(counting, "SHARD_BYTES", 10)
     for memory in (1, 2000, 1 << 30):
         settings = CountSettings(3, is_stream, memory)
         found = count_text(path, settings, engine=Threads(3))
@@ -110,7 +110,7 @@ def test_blank_lines_are_no_sentences(tmp_path: Path) -> None:
 
 def test_runs_that_are_there_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a stop, only what is missing is counted; another text starts anew."""
-    monkeypatch.setattr(text_module, "SHARD_BYTES", 20)
+    monkeypatch.setattr(counting, "SHARD_BYTES", 20)
     path, folder = write(tmp_path, TEXT), tmp_path / "work"
     folder.mkdir()
     settings = CountSettings(3)
@@ -145,7 +145,7 @@ def test_files_do_not_depend_on_memory_and_threads(
 ) -> None:
     """Byte for byte: rows are written in portions that do not depend on the ranges merged."""
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(text_module, "SHARD_BYTES", 25)  # no two alike
+    monkeypatch.setattr(counting, "SHARD_BYTES", 25)  # no two alike
     monkeypatch.setattr(ngrams, "MAX_GROUP", 8)
     monkeypatch.setattr(counting, "_FENCE", 2)
     path, found = write(tmp_path, TEXT), set()
@@ -283,8 +283,8 @@ def test_files_that_are_not_counts_are_refused(tmp_path: Path) -> None:
 
 def test_bad_text_is_named_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "text.txt"
-    monkeypatch.setattr(text_module, "MAX_CHARACTERS", 100)
-    monkeypatch.setattr(text_module, "SHARD_BYTES", 10)
+    monkeypatch.setattr(counting, "MAX_CHARACTERS", 100)
+    monkeypatch.setattr(counting, "SHARD_BYTES", 10)
     for data, line, match in (
         (b"a b\nc\xff d\n", 2, "not UTF-8 text"),
         (b"a b\nc\nd\0 d\n", 3, "not UTF-8 text"),
@@ -314,7 +314,7 @@ def test_a_worker_that_is_killed_changes_no_byte(
 ) -> None:
     pytest.importorskip("pyarrow")
     cluster._client.wait_for_workers(2, timeout=60)
-    monkeypatch.setattr(text_module, "SHARD_BYTES", 60)
+    monkeypatch.setattr(counting, "SHARD_BYTES", 60)
     path, files = write(tmp_path, TEXT * 20), []
     killed: list[int] = []
 

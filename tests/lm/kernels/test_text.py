@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.lm.data import text
-from sapwood.lm.data.text import number_shard
+from sapwood.lm.data import counting
+from sapwood.lm.data.counting import number_shard
 from sapwood.lm.kernels.text import LINE_END, number_words
 
 # All blanks of ASCII, bytes beside them, and letters of more than one byte.
@@ -23,7 +23,7 @@ texts = st.lists(
 def test_words_are_those_of_splitting(data: bytes, most: int) -> None:
     # without compiling, NumPy would warn of hashes that overflow
     with pytest.MonkeyPatch.context() as patch, np.errstate(over="ignore"):
-        patch.setattr(text, "MOST_WORDS", most)  # so few that room has to be made
+        patch.setattr(counting, "MOST_WORDS", most)  # so few that room has to be made
         found = number_shard(data)
     told = [b"\n" if x == LINE_END else found.words[x] for x in found.tokens]
     expected = []

@@ -13,8 +13,8 @@ from tests.constituency.learn.embedding_text import text
 import sapwood as sw
 from sapwood.core.errors import CorpusError, ModelFormatError, SapwoodError
 from sapwood.corpora.vocabulary import Vocabulary, choose_vocabulary
-from sapwood.lm.learn import contexts, eigenwords
-from sapwood.lm.learn.contexts import ContextCounts, count_vocabulary
+from sapwood.lm.learn import eigenwords
+from sapwood.lm.learn.eigenwords import ContextCounts, count_vocabulary
 
 Array = np.ndarray
 
@@ -125,8 +125,8 @@ def slow_lr_mvl(sentences: list[Array], start: Array, iterations: int) -> tuple[
 
 @pytest.mark.parametrize("iterations", [1, 3])
 def test_lr_mvl_by_hand(iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contexts, "SMOOTHS_AT_ONCE", 120)  # a few sentences at a time
-    monkeypatch.setattr(contexts, "SHARD_LINES", 17)
+    monkeypatch.setattr(eigenwords, "SMOOTHS_AT_ONCE", 120)  # a few sentences at a time
+    monkeypatch.setattr(eigenwords, "SHARD_LINES", 17)
     lines = chain()[:90]
     model = sw.WordEmbedding(2, method="lr-mvl", iterations=iterations).fit(lines).model_
     sentences = [model.vocabulary.rows(words) for words in lines]
@@ -152,12 +152,12 @@ def test_long_sentences_are_smoothed_in_pieces(monkeypatch: pytest.MonkeyPatch) 
     """Memory does not grow with the text, or with its longest sentence."""
     sizes = []
 
-    def recorded(vectors, offsets, rates, *, real=contexts.smooth_contexts):
+    def recorded(vectors, offsets, rates, *, real=eigenwords.smooth_contexts):
         sizes.append(vectors.size * len(rates))
         return real(vectors, offsets, rates)
 
-    monkeypatch.setattr(contexts, "SMOOTHS_AT_ONCE", 600)
-    monkeypatch.setattr(contexts, "smooth_contexts", recorded)
+    monkeypatch.setattr(eigenwords, "SMOOTHS_AT_ONCE", 600)
+    monkeypatch.setattr(eigenwords, "smooth_contexts", recorded)
     long = [[word for words in chain() for word in words]]
     sw.WordEmbedding(2, method="lr-mvl", iterations=1).fit(long)
     assert max(sizes) <= 600
@@ -252,7 +252,7 @@ def test_text_comes_from_files_of_all_kinds(tmp_path: Path) -> None:
 
 
 def test_shards_and_jobs_change_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contexts, "SHARD_LINES", 60)
+    monkeypatch.setattr(eigenwords, "SHARD_LINES", 60)
     one, two = (sw.WordEmbedding(3, n_jobs=jobs).fit(text(200)).model_ for jobs in (1, 3))
     np.testing.assert_array_equal(one.vectors, two.vectors)
 

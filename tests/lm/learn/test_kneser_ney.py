@@ -16,17 +16,21 @@ from tests.reference.ngrams import KneserNeyTwin
 import sapwood as sw
 from sapwood.core.errors import CorpusError, ModelFormatError
 from sapwood.execute import Threads
-from sapwood.linalg.latent_bigrams import maximise_states
 from sapwood.lm.data.counting import CountSettings, count_sentence_ngrams, count_text
-from sapwood.lm.data.ngrams import NgramCounts
-from sapwood.lm.data.text import NOTHING
+from sapwood.lm.data.ngrams import NOTHING, NgramCounts
+from sapwood.lm.learn.bigram_em import (
+    BigramStates,
+    EngineEStep,
+    cut_pairs,
+    maximise_states,
+    random_states,
+)
 from sapwood.lm.learn.kneser_ney import (
     KneserNey,
     _held_pairs,
     adjusted_counts,
     pair_discounts,
 )
-from sapwood.lm.learn.latent import BigramStates, EngineEStep, cut_pairs, random_states
 from sapwood.lm.model.latent_models import LatentNgramModel, pair_mix
 from sapwood.lm.model.ngram_model import NgramModel, arpa_lines, read_arpa
 

@@ -12,21 +12,20 @@ from tests.lm.learn.texts import log_prob, some_text
 import sapwood as sw
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Threads
-from sapwood.linalg.latent_bigrams import DevicePairs
 from sapwood.lm.data.counting import CountSettings, count_sentence_ngrams, count_text
-from sapwood.lm.data.ngrams import NgramCounts
-from sapwood.lm.data.text import UNKNOWN
-from sapwood.lm.learn import latent
-from sapwood.lm.learn.latent import (
+from sapwood.lm.data.ngrams import UNKNOWN, NgramCounts
+from sapwood.lm.learn import bigram_em
+from sapwood.lm.learn.bigram_em import (
     BigramEM,
     BigramStates,
+    DevicePairs,
     EngineEStep,
     HeldPairs,
     cut_pairs,
     expect_pairs,
     random_states,
 )
-from sapwood.lm.learn.mixture import mix, mixture_weights
+from sapwood.lm.learn.latent import member_weights, mixture_weights
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +50,7 @@ def test_the_e_step_is_that_of_the_formulas(monkeypatch: pytest.MonkeyPatch) -> 
     r, s = random_states(u, 3, rng, np.float64)
     p = r @ s.T
     joint = c.toarray()[:, :, None] * r[:, None, :] * s[None] / p[:, :, None]  # [x, y, h]
-    monkeypatch.setattr(latent, "SHARD_ENTRIES", 9)
+    monkeypatch.setattr(bigram_em, "SHARD_ENTRIES", 9)
     shards = cut_pairs(c, np.float64)
     assert len(shards) > 3
     with Threads(2) as engine:
@@ -104,9 +103,9 @@ def test_a_device_takes_the_same_e_step() -> None:
 
 def test_a_device_is_given_the_sorted_table(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
-    monkeypatch.setattr(latent, "DevicePairs", lambda *arguments: given.extend(arguments))
+    monkeypatch.setattr(bigram_em, "DevicePairs", lambda *arguments: given.extend(arguments))
     c = sparse.csr_array((np.array([2.0, 3.0]), np.array([4, 1]), np.array([0, 2, 2])), (2, 5))
-    latent.DeviceEStep(c, "cuda:1")
+    bigram_em.DeviceEStep(c, "cuda:1")
     starts, places, values, n, device = given
     assert np.asarray(starts).tolist() == [0, 2, 2]
     assert np.asarray(places).tolist() == [1, 4]
@@ -123,7 +122,7 @@ def test_blocks_side_by_side_are_their_mean() -> None:
     rng = np.random.default_rng(2)
     u = np.full(9, 1 / 9)
     blocks = [random_states(u, m, rng, np.float64) for m in (2, 3)]
-    r, s = latent.join_blocks(blocks)
+    r, s = bigram_em.join_blocks(blocks)
     np.testing.assert_allclose(r @ s.T, sum(b.r @ b.s.T for b in blocks) / 2, rtol=1e-12)
     np.testing.assert_allclose(r.sum(axis=1), 1)
 
@@ -207,14 +206,14 @@ def test_a_mixture_holds_out_by_itself(counts: NgramCounts, held: NgramCounts) -
 def test_weights_go_to_the_member_that_is_right(counts: NgramCounts) -> None:
     """One member is the source itself in all but name: it gets nearly all of the weight."""
     good, bad = sw.KneserNey(3).fit(counts).model_, sw.KneserNey(1).fit(counts).model_
-    weights = mix([bad, good], counts, counts).weights
+    weights = member_weights([bad, good], counts, counts)
     assert (weights[:, 1] > 0.6).all()
 
 
 def test_models_of_other_words_are_not_mixed(counts: NgramCounts) -> None:
     good, other = sw.KneserNey(2).fit(counts).model_, sw.KneserNey(2).fit([["x", "y"]]).model_
     with pytest.raises(SapwoodError, match="same words"):
-        mix([good, other], counts, counts)
+        member_weights([good, other], counts, counts)
 
 
 def test_held_out_text_in_other_words_is_refused(counts: NgramCounts) -> None:

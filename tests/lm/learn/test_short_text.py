@@ -14,8 +14,8 @@ from tests.conftest import Run
 import sapwood as sw
 from sapwood.core.errors import SapwoodError
 from sapwood.lm.data.counting import CountSettings, count_sentence_ngrams, count_text
-from sapwood.lm.data.text import NOTHING, START, UNKNOWN, Rows
-from sapwood.lm.learn.methods import LM_METHODS
+from sapwood.lm.data.ngrams import NOTHING, START, UNKNOWN, Rows
+from sapwood.lm.learn import LM_METHODS
 from sapwood.lm.model.ngram_model import arpa_lines, read_arpa
 
 TEXTS = {

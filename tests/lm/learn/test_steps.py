@@ -11,28 +11,31 @@ from tests.lm.learn.texts import some_text
 
 import sapwood as sw
 from sapwood.execute import Threads
-from sapwood.linalg.latent_bigrams import maximise_states
 from sapwood.lm.data.counting import count_sentence_ngrams
-from sapwood.lm.data.ngrams import NgramCounts
-from sapwood.lm.data.text import END, NOTHING, SPECIAL, START, UNKNOWN
-from sapwood.lm.learn import kneser_ney, latent, mixture
-from sapwood.lm.learn.latent import (
-    HELD_FRACTION,
-    MOST_HELD,
-    N_WEIGHT_BINS,
+from sapwood.lm.data.ngrams import END, NOTHING, SPECIAL, START, UNKNOWN, NgramCounts
+from sapwood.lm.learn import kneser_ney, latent
+from sapwood.lm.learn.bigram_em import (
     STOP_WEIGHT,
     BigramEM,
     BigramStates,
     EngineEStep,
     HeldPairs,
     cut_pairs,
+    maximise_states,
+    random_states,
+)
+from sapwood.lm.learn.latent import (
+    HELD_FRACTION,
+    MOST_HELD,
+    N_WEIGHT_BINS,
     draw_held,
     hold_out,
-    random_states,
+    member_weights,
+    mixture_weights,
+    pair_follow_counts,
     smoothing_weights,
     word_distribution,
 )
-from sapwood.lm.learn.mixture import mix, mixture_weights, pair_follow_counts
 from sapwood.lm.learn.pivot import pivot_states
 from sapwood.lm.model.latent_models import (
     N_CONTEXT_BINS,
@@ -98,8 +101,8 @@ def test_a_mixture_weighs_members_on_text_that_they_have_not_seen(counts: NgramC
     learner = sw.LanguageMixture(2, iterations=2)
     found = learner.fit(counts).model_
     rest, held = hold_out(counts, learner.seed)
-    weighed = mix(learner._members(rest, held), rest, held)
-    np.testing.assert_allclose(found.weights, weighed.weights, rtol=1e-6)
+    weights = member_weights(learner._members(rest, held), rest, held)
+    np.testing.assert_allclose(found.weights, weights, rtol=1e-6)
     # then members and bins are those of the whole text
     bins = ContextBins.of(counts.rows, counts.counts, len(counts.words))
     np.testing.assert_array_equal(found.bins.words, bins.words)
@@ -419,17 +422,17 @@ def test_weights_of_a_bin_are_drawn_to_those_of_all() -> None:
         share = n[here, None] * lam[b] * p[here] / (p[here] @ lam[b])[:, None]
         expected = (share.sum(axis=0) + 20 * prior / 4) / (n[here].sum() + 20)
         np.testing.assert_allclose(lam[b], expected, atol=1e-5)
-    assert mixture.WEIGHT_ITERATIONS >= 20
+    assert latent.WEIGHT_ITERATIONS >= 20
     assert np.abs(lam[0] - lam[2]).max() > 1e-3
 
 
 def test_unknown_words_do_not_weigh_members(counts: NgramCounts) -> None:
     """The member that is sure of the unknown word gains nothing by it."""
     members = [sw.KneserNey(order).fit(counts).model_ for order in (1, 2)]
-    expected = mix(members, counts, counts).weights
+    expected = member_weights(members, counts, counts)
     unknown = np.array([[UNKNOWN, 4, 5]] * 3, np.uint32)
     more = counts.__class__(
         counts.words, counts.word_counts, np.concatenate([counts.rows, unknown]),
         np.append(counts.counts, [9999] * 3),
     )  # fmt: skip
-    np.testing.assert_allclose(mix(members, counts, more).weights, expected, rtol=1e-12)
+    np.testing.assert_allclose(member_weights(members, counts, more), expected, rtol=1e-12)

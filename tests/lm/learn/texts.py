@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sapwood.lm.data.ngrams import NgramCounts
-from sapwood.lm.data.text import UNKNOWN
+from sapwood.lm.data.ngrams import UNKNOWN, NgramCounts
 
 TEXT = [["the", "dog", "sees", "the", "cat"], ["a", "dog"], ["the", "dog", "sees"], ["cat"]] * 3
 

@@ -14,7 +14,7 @@ import sapwood as sw
 from sapwood.core.errors import ModelFormatError, SapwoodError
 from sapwood.core.model_files import FileContents
 from sapwood.lm.data.counting import CountSettings, count_sentence_ngrams, count_text
-from sapwood.lm.data.text import END, NOTHING, SPECIAL, START, UNKNOWN
+from sapwood.lm.data.ngrams import END, NOTHING, SPECIAL, START, UNKNOWN
 from sapwood.lm.model.language_model import require_words
 from sapwood.lm.model.latent_models import (
     N_CONTEXT_BINS,

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.networks import read_words, slopes_of_words
 
-from sapwood.networks.encoder import pack_sentences
 from sapwood.networks.kernels import lstm
+from sapwood.networks.network import pack_sentences
 
 # Rounding of sums of a dozen numbers, and of tanh where it is approximate.
 ATOL = {np.float32: 2e-5, np.float64: 1e-12}

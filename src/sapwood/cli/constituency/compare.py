@@ -71,7 +71,7 @@ def compare_methods(  # noqa: PLR0913 - every option of the command is an argume
     without choosing, once for each method, how trees are made binary; memory is the peak of the
     process during the row. Ctrl-C keeps the rows that are done.
     """
-    from sapwood.constituency.data.split import doubt_dev_trees
+    from sapwood.constituency.data.statistics import doubt_dev_trees
     from sapwood.constituency.learn.pcfg import PCFG
     from sapwood.constituency.learn.settings_search import ChosenSettings, choose_settings
 

@@ -104,7 +104,7 @@ def evaluate_predicted(  # noqa: PLR0913 - every option of the command is an arg
     check_files(gold, predicted)
     if plot is not None:
         check_plot(plot, input_files(gold, predicted), force=force)
-    from sapwood.constituency.data.split import doubt_comparison
+    from sapwood.constituency.data.statistics import doubt_comparison
     from sapwood.constituency.evaluate.reliability import read_predicted
 
     reading = TreeReading(format, encoding, keep_functions, skip_bad)

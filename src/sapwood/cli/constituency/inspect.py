@@ -92,7 +92,7 @@ def inspect_file(  # noqa: PLR0913 - every option of the command is an argument
         return
     if plot:
         check_plot(plot, [] if model == BUNDLED else input_files(model), force=force)
-    from sapwood.cli.identify.unmix import inspect_unmixed
+    from sapwood.cli.identify import inspect_unmixed
     from sapwood.cli.lm.embed import show_model
     from sapwood.corpora.eigenwords import Eigenwords
     from sapwood.dependency.model.dependency import DependencyModel, HiddenMarkovModel

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial as partial_function
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import typer
 
@@ -20,27 +20,35 @@ from sapwood.cli.inputs import (
     BUNDLED,
     STDIN,
     TRAIN,
-    Text,
     as_grammar,
     count_lines,
     input_files,
     load_any,
     stream_lines,
 )
+from sapwood.cli.texts import RawText, Text
 from sapwood.constituency.report.parses import constituents
 from sapwood.core.errors import count
-from sapwood.core.outputs import check_output, is_stdout, open_output
+from sapwood.core.outputs import (
+    check_output,
+    is_stdout,
+    open_output,
+    open_part,
+    part_and_note,
+    sha256,
+    skip_done,
+)
 from sapwood.core.progress import step
-from sapwood.core.resume import open_part, part_and_note, sha256, skip_done
 from sapwood.execute.engine import Meter
 from sapwood.report import parse_report, to_json
 
 if TYPE_CHECKING:
     from sapwood.constituency.grammar.constraints import KnownLabels, PartialSentence
     from sapwood.constituency.parse.parser import Parse, Parser, ParserStats
+    from sapwood.corpora.running_text import TextSentence
     from sapwood.execute import Engine
 
-    Sentence = list[str] | PartialSentence
+    Sentence = list[str] | PartialSentence | TextSentence
 
 
 Decoder = Literal["f1", "goodman", "max-rule", "viterbi"]
@@ -55,7 +63,9 @@ Layouts (TAB between columns):
   --json        one object a line: tree, log_prob, sign, sentence_log_prob,
                 fallback, kind (parsed, joined or flat), constituents with
                 their posterior probability, k_best where asked for, and
-                constraint_log_prob with --tagged or --partial
+                constraint_log_prob with --tagged or --partial; with --raw
+                text, words, and char_start and char_end of the sentence,
+                its words and its constituents
 
 \b
 CONSTITUENTS are the phrases of the tree, LABEL:START:END:PROBABILITY with
@@ -85,7 +95,10 @@ label, or TOP or ROOT, says nothing. Function tags of labels are cut.
 \b
 Logarithms are natural. SENTENCE_LOGPROB sums over the trees that survive
 pruning; `sapwood score` sums over all. An empty line in gives an empty line
-out, so lines stay aligned (under --json, an object whose tree is null). A
+out, so lines stay aligned (under --json, an object whose tree is null), except
+with --raw, which writes a line for each sentence. CHAR_START and CHAR_END
+count characters of the whole input from 0, line ends too, a byte-order mark
+not; the text between them is the word as it was written. A
 spectral model has weights instead of probabilities: log-probabilities are
 those of their absolute values, and sign is -1 for a negative one.
 
@@ -133,6 +146,9 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
     ),
     raw: opt.Raw = False,
     tokenizer: opt.Tokenizer = None,
+    splitter: opt.Splitter = None,
+    one_per_line: opt.OnePerLine = False,
+    tokens: opt.Tokens = None,
     tagged: bool = typer.Option(
         False,
         "--tagged",
@@ -190,13 +206,14 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
 
     Every sentence gets a tree: where the grammar has no parse, its best pieces are joined under one
     root, and stderr counts such trees. Words are separated by blanks, tokenised as in the treebank,
-    unless --raw or --trees say otherwise. Sentences are not looked for: one line is one.
+    and one line is one sentence, unless --raw or --trees say otherwise: --raw finds the sentences
+    and words of any text.
     """
-    text = Text(trees, raw, tokenizer)
+    text = Text(trees, raw, RawText(tokenizer, splitter, one_per_line, tokens))
     given = _Given(tagged, partial)
     given.check(text)
     layout = _Layout(k_best, scores, as_json, tagged or partial)
-    settings = _Settings(decoder, fast, threshold, memory_limit)
+    settings = ParserSettings(decoder, fast, threshold, memory_limit)
     if out is not None and is_stdout(out):
         out = None
     if threshold is not None and threshold >= 1:
@@ -227,10 +244,10 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
     ):
         meter = Meter()
         sentences = skip_done(given.sentences(text, file, parser), n_done)
-        total = None if text.trees else count_lines(file)
+        total = count_lines(file) if text.has_lines else None
         with (
-            closing(_answers(parser, layout, sentences, where)) as answers,
-            step("parsing", total=total, unit="line") as advance,
+            closing(stream_answers(parser, layout, sentences, where)) as answers,
+            step("parsing", total=total, unit="line" if text.has_lines else "sentence") as advance,
         ):
             for n_lines, answer in enumerate(answers, 1):
                 write(answer)
@@ -256,7 +273,7 @@ class _Given:
         message = None
         if self.tagged and self.partial:
             message = "not with --partial, whose brackets give tags too: (NN dog)"
-        elif (self.tagged or self.partial) and (text.raw or text.tokenizer):
+        elif (self.tagged or self.partial) and text.is_raw:
             message = "the words are tokenised already; leave --raw and --tokenizer out"
         elif self.partial and text.trees:
             message = "reads the brackets itself, one sentence a line; leave --trees out"
@@ -328,15 +345,16 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Settings:
+class ParserSettings:
     """The settings of the parser."""
 
     decoder: str
     fast: bool
-    threshold: float | None
-    memory_limit: float
+    threshold: float | None = None
+    memory_limit: float = 2000.0
 
     def parser(self, model: str) -> Parser:
+        """The parser of the model that a user names."""
         with without_garbage_collection():
             from sapwood.constituency.parse.parser import Parser
 
@@ -363,6 +381,13 @@ def _open(
                 target.flush()  # whoever reads a pipe may be waiting for this very line
 
         yield write, 0
+
+
+class Layout(Protocol):
+    """Writes a parsed sentence; it is sent to workers."""
+
+    def text(self, parse: Parse | None) -> str:
+        """The text to write for a parse; None stands for a sentence without words."""
 
 
 @dataclass(frozen=True)
@@ -416,10 +441,10 @@ def _phrases(parse: Parse) -> str:
     )
 
 
-def _answers(
+def stream_answers(
     parser: Parser,
-    layout: _Layout,
-    sentences: Iterator[Sentence],
+    layout: Layout,
+    sentences: Iterator[Sentence] | Iterator[list[str] | TextSentence],
     engine: Engine,
 ) -> Generator[str, None, None]:
     """The text to write for each sentence, parsed by the engine."""
@@ -439,22 +464,40 @@ def _answers(
                 raise failure
 
 
-def _answer(sentence: Sentence, parser: Parser, layout: _Layout) -> tuple[str, ParserStats]:
+def _answer(sentence: Sentence, parser: Parser, layout: Layout) -> tuple[str, ParserStats]:
     # Written out here, in the worker: k-best lists and posteriors cost as much as the parse.
     alone = parser.recount()
+    given = _given(sentence)
+    if given is None:
+        return layout.text(None), alone.stats
+    if isinstance(given, list):
+        parse = alone.parse(given)
+    else:
+        words, tags, spans, forbidden = given
+        parse = alone.parse(words, tags=tags, spans=spans, forbidden=forbidden)
+    return layout.text(_located(parse, sentence)), alone.stats
+
+
+def _given(sentence: Sentence) -> list[str] | PartialSentence | None:
+    """What a parser is given of a sentence; None for one without words."""
+    from sapwood.corpora.running_text import TextSentence
+
     if isinstance(sentence, list):
-        return layout.text(alone.parse(sentence) if sentence else None), alone.stats
-    words, tags, spans, forbidden = sentence
-    parse = alone.parse(words, tags=tags, spans=spans, forbidden=forbidden) if words else None
-    return layout.text(parse), alone.stats
+        return sentence or None
+    if not sentence.words:
+        return None
+    return sentence.words if isinstance(sentence, TextSentence) else sentence
 
 
-def _words(sentence: Sentence) -> Sequence[str]:
-    return sentence if isinstance(sentence, list) else sentence.words
+def _located(parse: Parse, sentence: Sentence) -> Parse:
+    """The parse with the places of its words, where the sentence is one of running text."""
+    from sapwood.corpora.running_text import TextSentence
+
+    return parse.located(sentence) if isinstance(sentence, TextSentence) else parse
 
 
 def _answer_window(
-    window: list[Sentence], parser: Parser, layout: _Layout
+    window: list[Sentence], parser: Parser, layout: Layout
 ) -> tuple[list[str], ParserStats, Exception | None]:
     """The texts of sentences that are there together, up to the first that fails, and its error."""
     alone = parser.recount()
@@ -462,10 +505,11 @@ def _answer_window(
     if len(window) == 1:  # a person may wait for it: `Parser.parse` may interpret it
         text, stats = _answer(window[0], parser, layout)
         return [text], stats, None
-    parses = alone.parse_together([sentence for sentence in window if _words(sentence)])
+    given = [_given(sentence) for sentence in window]
+    parses = alone.parse_together([one for one in given if one is not None])
     try:
-        for sentence in window:
-            parse = next(parses) if _words(sentence) else None
+        for sentence, one in zip(window, given, strict=True):
+            parse = None if one is None else _located(next(parses), sentence)
             texts.append(layout.text(parse))
     except Exception as error:  # raised again after the texts before it
         return texts, alone.stats, error

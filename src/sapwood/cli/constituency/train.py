@@ -20,6 +20,7 @@ from sapwood.core.errors import count
 from sapwood.core.learner import BudgetParameters, StateParameters
 from sapwood.core.model_card import warn_few, with_provenance
 from sapwood.core.outputs import hold_output
+from sapwood.corpora.conventions import PENN
 from sapwood.execute.engine import Meter
 from sapwood.report import budget_report, score_on
 
@@ -263,6 +264,7 @@ class TreebankTraining:
             model: Model = with_provenance(
                 learner.model_, treebanks=self.treebanks, seed=settings["seed"],
                 rare_count=self.rare_count, keep_functions=self.reading.keep_functions,
+                tokenisation=PENN,
             )  # fmt: skip
             sizes = ("member",) if found["members"] > 1 else ("symbol", "rule")
             notes += [self.method, *(count(found[f"{size}s"], size) for size in sizes)]
@@ -284,7 +286,7 @@ class TreebankTraining:
         return report
 
     def _read(self, phases: Phases) -> tuple[Treebank | StoredTreebank, list[Tree]]:
-        from sapwood.constituency.data.split import doubt_dev_trees, doubt_training_trees
+        from sapwood.constituency.data.statistics import doubt_dev_trees, doubt_training_trees
 
         with phases.phase("reading") as notes:
             # Dev first: a mistake in its name should show before the long part.

@@ -11,18 +11,18 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import data_on_stdout, echo
 from sapwood.cli.hankel import score_strings
-from sapwood.cli.identify.unmix import score_unmixed
+from sapwood.cli.identify import score_unmixed
 from sapwood.cli.inputs import (
     HANKEL_LEARN,
     STDIN,
     TRAIN,
-    Text,
     TreeReading,
     as_grammar,
     load_any,
     stream_lines,
 )
 from sapwood.cli.reports import score_text
+from sapwood.cli.texts import RawText, Text
 from sapwood.core.errors import SapwoodError, count
 from sapwood.core.progress import step
 from sapwood.report import ScoreReport, score_sentences, score_trees, to_json
@@ -49,6 +49,9 @@ def score_file(  # noqa: PLR0913 - every option of the command is an argument
     ),
     raw: opt.Raw = False,
     tokenizer: opt.Tokenizer = None,
+    splitter: opt.Splitter = None,
+    one_per_line: opt.OnePerLine = False,
+    tokens: opt.Tokens = None,
     format: opt.Format = None,
     encoding: opt.Encoding = "utf-8",
     keep_functions: opt.KeepFunctions = False,
@@ -74,7 +77,7 @@ def score_file(  # noqa: PLR0913 - every option of the command is an argument
     from sapwood.hankel.model.string_model import StringModel
     from sapwood.identify.model.uniform_trees import UniformTreeModel
 
-    text = Text(trees, raw, tokenizer)
+    text = Text(trees, raw, RawText(tokenizer, splitter, one_per_line, tokens))
     named = load_any(model, TRAIN, HANKEL_LEARN, "`sapwood unmix`")
     if isinstance(named, StringModel):
         score_strings(named, file, as_json=as_json)
@@ -86,7 +89,7 @@ def score_file(  # noqa: PLR0913 - every option of the command is an argument
     reading = TreeReading(format, encoding, keep_functions, skip_bad)
     first, lines = peek_line(stream_lines(file, encoding))
     if trees is None:
-        trees = bool(format or recognise(first)) and not (raw or tokenizer)
+        trees = bool(format or recognise(first)) and not text.is_raw
     report = ScoreReport("trees" if trees else "sentences", loaded.can.probabilities)
     with ExitStack() as stack:
         if not as_json:

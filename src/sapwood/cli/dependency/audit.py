@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.audit import select, show_audit
-from sapwood.cli.audit_outputs import Apply, apply_file, require_files, write_report
+from sapwood.cli.audit_outputs import (
+    Apply,
+    Asked,
+    ErrorRate,
+    Expect,
+    Folds,
+    Out,
+    ShowTrust,
+    Top,
+    Work,
+    apply_file,
+    hold_folds,
+    require_sources,
+    show_findings,
+)
+from sapwood.cli.console import echo
 from sapwood.cli.dependency.reading import Encoding
-from sapwood.cli.inputs import check_files
+from sapwood.core.errors import count
 
 AUDIT_ARCS_EPILOG = """\b
 Examples:
@@ -35,40 +49,10 @@ Sources = Annotated[
 def audit_arc_files(  # noqa: PLR0913 - every option of the command is an argument
     sources: Sources = None,
     *,
-    out: Path | None = typer.Option(
-        None,
-        "--out",
-        "-o",
-        metavar="FILE",
-        help="Write a report to be read, with decisions, in a browser: one HTML file. With --json, "
-        "the JSON goes there.",
-    ),
-    top: int | None = typer.Option(
-        None,
-        "--top",
-        min=1,
-        metavar="N",
-        help="Only the first N findings.",
-        show_default="20 on a terminal, all in JSON",
-    ),
-    expect: float = typer.Option(
-        0.0,
-        "--expect",
-        min=0.0,
-        max=1.0,
-        metavar="P",
-        help="Stop the list where fewer than this fraction of the findings above are expected to "
-        "be real errors. Not above 0.9 for a first look.",
-    ),
-    folds: int = typer.Option(
-        5,
-        "--folds",
-        min=2,
-        max=50,
-        metavar="N",
-        help="Parts of the treebank, of whole documents; each is judged by models learnt from the "
-        "others. More than 5 takes longer and helps only small treebanks.",
-    ),
+    out: Out = None,
+    top: Top = None,
+    expect: Expect = 0.0,
+    folds: Folds = 5,
     budget: str | None = typer.Option(
         None,
         "--budget",
@@ -82,21 +66,9 @@ def audit_arc_files(  # noqa: PLR0913 - every option of the command is an argume
         help="Learn parsers by features of single arcs only. Not for the last audit before a "
         "release: networks find more.",
     ),
-    trust: bool = typer.Option(
-        False,
-        "--trust",
-        help="Print what planted errors showed of this audit on these trees, instead of findings.",
-    ),
-    error_rate: float | None = typer.Option(
-        None,
-        "--error-rate",
-        min=0.0,
-        max=0.5,
-        metavar="P",
-        help="Fraction of arcs and tags that are assumed to be wrong. Expected precisions are "
-        "proportional to it.",
-        show_default="estimated from repeated passages",
-    ),
+    trust: ShowTrust = False,
+    error_rate: ErrorRate = None,
+    work: Work = None,
     apply: Apply = None,
     encoding: Encoding = "utf-8",
     skip_bad: bool = typer.Option(
@@ -121,29 +93,27 @@ def audit_arc_files(  # noqa: PLR0913 - every option of the command is an argume
     if apply is not None:
         apply_file(apply, correct, out, encoding=encoding, force=force)
         return
-    sources = require_files(sources)
-    if fast and budget is not None:
-        raise typer.BadParameter("a fast audit has no budget", param_hint="--budget")
-    check_files(*sources, out=out, force=force)
+    sources = require_sources(sources, out, budget, fast=fast, force=force)
     from sapwood.cli.console import data_on_stdout
-    from sapwood.dependency.audit.located import read_located
-    from sapwood.dependency.audit.run import ArcAuditSettings, audit_arcs
+    from sapwood.dependency.audit.run import ArcAuditSettings
     from sapwood.dependency.data.bank import Arcs
+    from sapwood.treebank_audit import audit_arcs
 
     settings = ArcAuditSettings(
         folds=folds, fast=fast, budget=None if budget is None else opt.parse_duration(budget),
         seed=seed, error_rate=error_rate,
     )  # fmt: skip
-    with (
-        data_on_stdout(out, sources[0]),
-        opt.open_engine("processes", None, jobs) as engine,
-    ):
-        located = read_located(sources, encoding=encoding, skip_bad=skip_bad)
-        found = audit_arcs(located, settings, engine)
-    shown = select(found, top, expect)
-    if out is not None and not as_json:
-        write_report(
-            out, shown, lambda text: Arcs.parse(text).to_svg(), correct, encoding=encoding,
-            top=top, force=force,
-        )  # fmt: skip
-    show_audit(shown, found, out if as_json else None, as_json=as_json, trust=trust, top=top)
+    left_out = list[str]()
+    with hold_folds(work, out) as folder:
+        with (
+            data_on_stdout(out, sources[0]),
+            opt.open_engine("processes", None, jobs) as engine,
+        ):
+            found = audit_arcs(
+                sources, engine=engine, encoding=encoding, skip_bad=skip_bad, left_out=left_out,
+                work=folder, **asdict(settings),
+            )  # fmt: skip
+        if left_out:
+            echo(f"{count(len(left_out), 'file')} of folders hold no CoNLL-U and were left out")
+        asked = Asked(out, top, expect, trust, as_json, encoding, force)
+        show_findings(asked, found, lambda text: Arcs.parse(text).to_svg(), correct)

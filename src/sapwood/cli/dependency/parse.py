@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import typer
@@ -20,10 +21,10 @@ from sapwood.cli.inputs import (
     load_any,
     stream_lines,
 )
+from sapwood.cli.texts import RawText
 from sapwood.core.errors import SapwoodError, count
 from sapwood.core.outputs import is_stdout, open_output
 from sapwood.core.progress import step
-from sapwood.execute.engine import Meter
 from sapwood.report import to_json
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ PARSE_ARCS_EPILOG = """\b
 Examples:
   sapwood depend parse parser.sapwood test.conllu -o parsed.conllu
   echo 'dogs bark' | sapwood depend parse parser.sapwood --text
+  echo 'Dogs bark. (They do!)' | sapwood depend parse parser.sapwood --raw
   sapwood depend parse parser.sapwood test.conllu --n-best 50 > lists.conllu
   sapwood depend parse parser.sapwood begun.conllu --keep-tags --partial
   sapwood depend parse parser.sapwood begun.conllu --partial --json
@@ -46,7 +48,10 @@ Examples:
 --json writes one object a line: words, upos, xpos, heads (0 is the root),
 relations, posteriors (of each word's head), constraint_log_prob (natural
 logarithm of the probability of the heads and relations that were kept, given
-the sentence; 0 without --partial), and k_best where --n-best asks for it.
+the sentence; 0 without --partial), and k_best where --n-best asks for it;
+with --raw also text, char_start and char_end of each word in the whole input.
+In CoNLL-U, --raw adds the comment text, and TokenRange=START:END to the last
+column.
 """
 
 
@@ -61,7 +66,9 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
         ..., metavar="MODEL", help="A file written by `sapwood depend train`."
     ),
     file: str = typer.Argument(
-        "-", metavar="[FILE]", help="CoNLL-U, or with --text one sentence a line; - for stdin."
+        "-",
+        metavar="[FILE]",
+        help="CoNLL-U, with --text one sentence a line, or with --raw any text; - for stdin.",
     ),
     *,
     out: Out = None,
@@ -72,6 +79,11 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
         help="FILE has one sentence a line, words separated by blanks. Not for text that is not "
         "tokenised as the treebank is.",
     ),
+    raw: opt.Raw = False,
+    tokenizer: opt.Tokenizer = None,
+    splitter: opt.Splitter = None,
+    one_per_line: opt.OnePerLine = False,
+    tokens: opt.Tokens = None,
     gold_tags: bool = typer.Option(
         False,
         "--gold-tags",
@@ -115,9 +127,14 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     Comments, multiword tokens, empty nodes and the columns that a parser does not fill stay as they
     are. Every sentence gets a tree with one root.
     """
+    running = RawText(tokenizer, splitter, one_per_line, tokens)
+    running.check(raw=raw)
+    raw = raw or tokenizer is not None
+    if text and raw:
+        raise typer.BadParameter("not with --raw, which finds the words", param_hint="--text")
     for name, is_asked in (("--gold-tags", gold_tags), ("--keep-tags", keep_tags),
                            ("--partial", partial)):  # fmt: skip
-        if text and is_asked:
+        if (text or raw) and is_asked:
             lacking = "heads" if name == "--partial" else "tags"
             raise typer.BadParameter(f"lines of words have no {lacking}", param_hint=name)
     if gold_tags and keep_tags:
@@ -130,7 +147,7 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     check_files(file, model, out=out, force=force, may_stream=True)
     parser = _parser(model, gold_tags=gold_tags)
     layout = _Layout(n_best, scores, as_json)
-    meter, n_done = Meter(), 0
+    started, n_done = perf_counter(), 0
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     with (
         data_on_stdout(out, file),
@@ -139,9 +156,13 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
         closing(
             reading.partial(file, parser.constrain, tags=keep_tags, tree=partial)
             if keep_tags or partial
+            else _running(file, reading, running, parser)
+            if raw
             else _sentences(file, reading, text=text)
         ) as sentences,
-        step("parsing", total=count_lines(file, blank=not text), unit="sentence") as advance,
+        step(
+            "parsing", total=None if raw else count_lines(file, blank=not text), unit="sentence"
+        ) as advance,
     ):
         numbered = enumerate(sentences, 1)
         for n_done, answer in enumerate(where.stream(_answer, numbered, parser, layout), 1):
@@ -150,8 +171,9 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
                 target.flush()  # whoever reads a pipe may be waiting for this very sentence
             advance(n_done)
     reading.echo_skipped()
-    rate = n_done / meter.seconds if meter.seconds else 0.0
-    echo(f"{count(n_done, 'sentence')}  {meter.seconds:.1f} s  {rate:,.1f} sentences/s")
+    seconds = perf_counter() - started
+    rate = n_done / seconds if seconds else 0.0
+    echo(f"{count(n_done, 'sentence')}  {seconds:.1f} s  {rate:,.1f} sentences/s")
 
 
 def _parser(name: str, *, gold_tags: bool) -> ArcParser | RerankingParser:
@@ -177,6 +199,24 @@ def _sentences(file: str, reading: ArcReading, *, text: bool) -> Generator[Arcs,
         for line in refuse_other_kinds(lines, file, source_name(file), _HINTS):
             if words := tuple(line.split()):
                 yield Arcs(words, (UNPARSED,) * len(words))
+
+
+def _running(
+    file: str, reading: ArcReading, how: RawText, parser: ArcParser | RerankingParser
+) -> Generator[Arcs, None, None]:
+    """The sentences of running text, with the places of their words in the last column."""
+    from sapwood.corpora.conventions import UD, convention_of
+    from sapwood.corpora.files import source_name
+    from sapwood.corpora.sentences import refuse_other_kinds
+    from sapwood.dependency.data.texts import arcs_of_text
+
+    hints = {"conllu": "leave out --raw to parse CoNLL-U"}
+    convention = convention_of(parser.model, UD)
+    with closing(stream_lines(file, reading.encoding, newline="")) as lines:
+        some = refuse_other_kinds(lines, file, source_name(file), hints)
+        for sentence in how.sentences(some, source_name(file), convention, ()):
+            if sentence.words:
+                yield arcs_of_text(sentence)
 
 
 @dataclass(frozen=True)
@@ -306,7 +346,7 @@ def score_arcs(
     found = _load_latent(model)
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     with step("reading"):
-        bank = reading.arcs([file])
+        bank = reading.arcs([file], may_be_empty=True)
     with step("scoring"):
         report = tree_scores(found, bank)
     if as_json:

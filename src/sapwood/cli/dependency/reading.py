@@ -67,12 +67,12 @@ class ArcReading(TreeReading):
         skipped = self.skipped if self.skip_bad else None
         return {"encoding": self.encoding, "skipped": skipped, "left_out": self.left_out}
 
-    def arcs(self, sources: list[str]) -> ArcBank:
-        """The sentences of CoNLL-U files; an error where there is none."""
+    def arcs(self, sources: list[str], *, may_be_empty: bool = False) -> ArcBank:
+        """The sentences of CoNLL-U files; where there is none, an error unless that is allowed."""
         from sapwood.dependency.data.reader import read_arcs
 
         with self.explain(sources):
-            return read_arcs(sources, has_heads=True, **self._arc_options())
+            return read_arcs(sources, may_be_empty=may_be_empty, **self._arc_options())
 
     def stream(self, source: str) -> Iterator[Arcs]:
         """The sentences of CoNLL-U one by one, without their heads."""
@@ -121,11 +121,11 @@ class ArcReading(TreeReading):
             yield from stream_partial_arcs(source, checked, **self._arc_options())
 
     def lists(self, sources: list[str]) -> CandidateLists:
-        """CoNLL-U with a list of candidate trees for each sentence."""
+        """CoNLL-U with a list of candidate trees for each sentence; an empty file has none."""
         from sapwood.dependency.data.reader import read_lists
 
         with self.explain(sources):
-            return read_lists(sources, **self._arc_options())
+            return read_lists(sources, may_be_empty=True, **self._arc_options())
 
     def as_arcs(self, sources: list[str], heads: str) -> ArcBank:
         """The sentences of CoNLL-U files, or of phrase-structure trees turned into arcs."""

@@ -15,15 +15,13 @@ from sapwood.cli.inputs import as_kind, check_files, load_any
 from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import count
 from sapwood.core.model_card import warn_few, with_provenance
-from sapwood.core.progress import counted
+from sapwood.corpora.conventions import recognise_convention
 from sapwood.dependency.learn import ARC_METHODS as METHODS
+from sapwood.dependency.learn import train_arc_method
 from sapwood.execute.engine import Meter
 
 if TYPE_CHECKING:
     from sapwood.corpora.eigenwords import Eigenwords
-    from sapwood.dependency.data.bank import ArcBank
-    from sapwood.dependency.model.arc_model import ArcModel, ArcRerankModel
-    from sapwood.execute import Engine
 
 
 ARC_OPTIONS = {
@@ -126,7 +124,8 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     The methods spectral and em learn no parser but a model of trees with hidden states alone:
     `sapwood depend score` prints its log-probabilities, and `sapwood inspect` shows its states.
     """
-    chosen = METHODS[method]
+    from sapwood.dependency.report import score_on_arcs
+
     given = {
         "--budget": budget, "--passes": passes, "--states": states, "--seen": seen,
         "--tags": tags, "--children": children or None, "--iterations": iterations,
@@ -152,25 +151,22 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
             bank = reading.arcs(files)
             notes += [count(bank.n_sentences, "sentence"), count(bank.n_tokens, "word")]
         reading.echo_skipped()
-        values |= {
-            "engine": where,
-            "spent": meter.cpu_seconds,
-            "budget": seconds,
-        }
+        values |= {"engine": where, "spent": meter.cpu_seconds, "budget": seconds}
         with phases.phase("training") as notes:
-            learner = chosen.make(**chosen.pick(values)).fit(bank)
-            notes += [method, _size(learner.model_)]
-        steps = {} if is_latent_arcs(learner.model_) else learner.info_.seconds
-        echo_seconds(steps)
-        model = with_provenance(learner.model_, treebanks=files, seed=seed)
+            learner, facts = train_arc_method(method, values, bank)
+            what = "member" if "members" in facts else "state"
+            notes += [method, count(facts[f"{what}s"], what)]
+        echo_seconds(facts["phases"])
+        model = with_provenance(
+            learner.model_, treebanks=files, seed=seed,
+            tokenisation=recognise_convention([bank.words]),
+        )  # fmt: skip
         phases.save(model, out, force=force)
         warn_few(model, bank.n_sentences, "sentence")
-        report = meter.as_dict() | _report(learner.model_, bank, method, seed)
-        report["phases"] = dict(steps)
+        report: dict[str, Any] = meter.as_dict() | facts
         if gold is not None:
-            name = "scoring dev" if is_latent_arcs(model) else "parsing dev"
-            with phases.phase(name) as notes:
-                report["dev"] = _scores(model, gold, where)
+            with phases.phase(f"{'parsing' if what == 'member' else 'scoring'} dev") as notes:
+                report["dev"] = score_on_arcs(model, gold, where)
                 notes.append(count(len(gold), "sentence"))
     if as_json or "dev" in report:
         show(report, _dev_lines, as_json=as_json)
@@ -184,71 +180,6 @@ def _load_eigenwords(name: str) -> Eigenwords:
         load_any(name, "`sapwood embed`"), Eigenwords, name, "vectors of words", hint, "dependency"
     )
     return cast("Eigenwords", found)
-
-
-def is_latent_arcs(model: Any) -> bool:
-    """Whether a model has hidden states and nothing else: it scores trees and parses nothing."""
-    from sapwood.dependency.model.dependency import DependencyModel
-
-    return isinstance(model, DependencyModel)
-
-
-def _size(model: Any) -> str:
-    if is_latent_arcs(model):
-        return count(model.arcs.n_states, "state")
-    return count(_parser_in(model).n_members, "member")
-
-
-def _report(model: Any, bank: ArcBank, method: str, seed: int) -> dict[str, Any]:
-    shared = {
-        "method": method,
-        "sentences": bank.n_sentences,
-        "tokens": bank.n_tokens,
-        "seed": seed,
-    }
-    if is_latent_arcs(model):
-        return shared | {
-            "states": model.arcs.n_states,
-            "symbols": len(model.arcs.symbols),
-            "iterations": int(model.record.get("iterations", 0)),
-        }
-    parser = _parser_in(model)
-    return shared | {
-        "members": parser.n_members,
-        "iterations": int(parser.record.get("iterations", 0)),
-        "tags": len(parser.tags),
-        "relations": len(parser.relations),
-    }
-
-
-def _parser_in(model: ArcModel | ArcRerankModel) -> Any:
-    """The parser that a model is, or that it ranks the trees of."""
-    return getattr(model, "parser", model)
-
-
-def _scores(model: Any, gold: ArcBank, engine: Engine) -> dict[str, Any]:
-    """Scores of parses of gold sentences, and the speed; of a latent model, log-probabilities."""
-    if is_latent_arcs(model):
-        from sapwood.dependency.report import tree_scores
-
-        scores = tree_scores(model, gold)
-        kept = ("trees", "words", "negative", "impossible", "unknown_tags", "log_prob_per_word")
-        return {name: scores[name] for name in kept}
-    from sapwood.dependency.data.bank import ArcBank
-    from sapwood.dependency.evaluate import attachment
-    from sapwood.dependency.parse.reranking import arc_parser
-
-    parser, meter = arc_parser(model), Meter()
-    words = (gold.sentence(k) for k in range(len(gold)))
-    parses: Any = counted(parser.parse_many(words, jobs=engine), total=len(gold), unit="sentence")
-    found = ArcBank.of(parse.arcs for parse in parses)
-    took = meter.as_dict()
-    cpu = took["cpu_seconds"]
-    return dict(attachment(gold, found).as_dict()) | {
-        "seconds": took["seconds"],
-        "cpu_seconds": cpu,
-        "sentences_per_cpu_second": round(len(gold) / cpu, 1) if cpu else None,
-    }
 
 
 def _dev_lines(report: dict[str, Any]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from sapwood.core.model_card import PURPOSES, with_provenance
 from sapwood.core.progress import step
 from sapwood.corpora.files import TEXT_SUFFIXES
 from sapwood.execute.engine import Meter
-from sapwood.lm.learn.methods import EMBEDDING_METHODS
+from sapwood.lm.learn import EMBEDDING_METHODS
 
 EMBED_EPILOG = """\b
 Examples:
@@ -82,11 +82,13 @@ def embed_words(  # noqa: PLR0913 - every option of the command is an argument
     check_files(*texts, out=out, suffixes=TEXT_SUFFIXES, force=force, is_model=True)
     meter = Meter()
     with opt.open_engine(engine, scheduler, jobs) as where, step("learning vectors"):
-        passes = {} if iterations is None else {"iterations": iterations}
-        learner = EMBEDDING_METHODS[method].make(
-            dimension=dimension, window=window, min_count=min_count, seed=seed, engine=where,
-            **passes,
-        ).fit(texts)  # fmt: skip
+        values: dict[str, Any] = {
+            "dimension": dimension, "window": window, "min_count": min_count, "seed": seed,
+            "engine": where,
+        }  # fmt: skip
+        if iterations is not None:
+            values["iterations"] = iterations
+        learner = EMBEDDING_METHODS[method].train(values, texts)
     with step(f"writing {out}"):
         model = with_provenance(learner.model_, texts=texts)
         model.save(out, force=force)

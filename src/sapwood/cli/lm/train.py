@@ -2,28 +2,58 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from shutil import rmtree
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, warn
 from sapwood.cli.inputs import check_files
-from sapwood.cli.lm import options as lm_opt
+from sapwood.cli.lm.use import Stream, Texts
 from sapwood.core.errors import CorpusError, SapwoodError, count
 from sapwood.core.model_card import describe_model, with_provenance
 from sapwood.core.outputs import hold_output
 from sapwood.corpora.files import TEXT_SUFFIXES
 from sapwood.execute.engine import Meter
-from sapwood.lm.learn.methods import LM_METHODS
+from sapwood.lm.learn import LM_METHODS
 from sapwood.report import to_json
 
 if TYPE_CHECKING:
     from sapwood.execute import Engine
     from sapwood.lm.data.ngrams import NgramCounts
+
+
+SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+LEAST_MEMORY = 1 << 24
+
+
+def parse_size(text: str) -> int:
+    """The number of bytes that a text such as 512M stands for.
+
+    Examples
+    --------
+    >>> parse_size("2G"), parse_size("512MB")
+    (2147483648, 536870912)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    size = int(float(found[1]) * SIZE_UNITS[found[2].upper()]) if found else 0
+    if size < LEAST_MEMORY:
+        msg = f"{text!r} is no size of at least 16M: give a number with M or G, such as 2G"
+        raise typer.BadParameter(msg, param_hint="--memory")
+    return size
+
+
+Memory = Annotated[
+    str,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory to count in, from 512M; what is more lies on disk. With little, fewer cores "
+        "are used. Millions of words take more besides. Counts do not depend on it.",
+    ),
+]
 
 
 COUNT_EPILOG = """\b
@@ -35,15 +65,15 @@ Examples:
 
 
 def count_ngrams(  # noqa: PLR0913 - every option of the command is an argument
-    texts: lm_opt.Texts,
+    texts: Texts,
     *,
     out: Path = typer.Option(
         ..., "--out", "-o", metavar="COUNTS", help="The file of counts, in Parquet."
     ),
     force: opt.Force = False,
     order: int = typer.Option(3, min=1, max=5, metavar="N", help="Words of an n-gram."),
-    stream: lm_opt.Stream = False,
-    memory: lm_opt.Memory = "2G",
+    stream: Stream = False,
+    memory: Memory = "2G",
     jobs: opt.Jobs = 0,
     engine: opt.EngineOption = None,
     scheduler: opt.SchedulerOption = None,
@@ -54,7 +84,7 @@ def count_ngrams(  # noqa: PLR0913 - every option of the command is an argument
     What is counted so far is kept in COUNTS.part while the command runs. If it is stopped, the same
     command goes on from there. Counts are the same for any number of jobs, machines and any memory.
     """
-    meter, n_bytes = Meter(), lm_opt.parse_size(memory)
+    meter, n_bytes = Meter(), parse_size(memory)
     check_files(*texts, out=out, suffixes=TEXT_SUFFIXES, force=force)
     from sapwood.lm.data.counting import CountSettings, count_runs
     from sapwood.lm.data.ngrams import save_counts
@@ -143,7 +173,7 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
     min_count: int = typer.Option(
         2, min=1, metavar="N", help="Words seen less often are the unknown word."
     ),
-    stream: lm_opt.Stream = False,
+    stream: Stream = False,
     seed: int = typer.Option(0, min=0, metavar="N", help="Of random starts."),
     device: str | None = typer.Option(
         None,
@@ -160,25 +190,26 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
     given = {"--order": order, "--states": states, "--blocks": blocks, "--device": device}
     opt.refuse_what_does_not_apply(LM_METHODS, LM_OPTIONS, method, given)
     if device not in {None, "cpu"}:
-        from sapwood.linalg.latent_bigrams import import_torch
+        from sapwood.lm.learn.bigram_em import import_torch
 
         import_torch(device)  # what is missing is told before anything is counted
     meter = Meter()
     check_files(*source, held_out, out=out, suffixes=TEXT_SUFFIXES, force=force, is_model=True)
+    from sapwood.lm.data.counting import read_counts
+
     phases = Phases(3)
     wanted = {LM_OPTIONS[name][0]: value for name, value in given.items() if value is not None}
     chosen = LM_METHODS[method]
+    n = max(2, order or chosen.usual_value("order") or 2)  # pairs of words at least
     with opt.open_engine(engine, scheduler, jobs) as where:
         with phases.phase("counting") as notes:
-            learner = chosen.make(**wanted, **chosen.pick({"seed": seed, "engine": where}))
-            n = max(getattr(learner, "order", 2), 3 if method == "mix" else 2)
-            counts = _counts(source, n, stream, where).cut_words(min_count)
+            counts = read_counts(source, n, where, is_stream=stream, min_count=min_count)
             held = _held_out(held_out, counts, where) if held_out else None
             notes.append(
                 f"{count(counts.n_tokens, 'token')}  {count(len(counts.words) - 4, 'word')}"
             )
         with phases.phase("training") as notes:
-            learner.fit(counts, held if chosen.uses_held else None)
+            learner = chosen.train(wanted | {"seed": seed, "engine": where}, counts, held)
             model = with_provenance(
                 learner.model_, texts=source, held_out=held_out, min_count=min_count
             )
@@ -192,21 +223,6 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
             "iterations": getattr(learner, "iterations_", None), **meter.as_dict(),
         }  # fmt: skip
         print(to_json(told, indent=2))
-
-
-def _counts(source: list[str], order: int, stream: bool, engine: Engine) -> NgramCounts:
-    """Counts from a file of them, or of text."""
-    from sapwood.lm.data.counting import CountSettings, count_runs
-    from sapwood.lm.data.ngrams import is_parquet, load_counts
-
-    if len(source) == 1 and is_parquet(source[0]):
-        counts = load_counts(Path(source[0]))
-        if stream and not counts.is_stream:
-            msg = f"{source[0]}: counted with ends of sentences, not as a stream"
-            raise SapwoodError(msg, hint="leave --stream out, or count with --stream")
-        return counts.shorten(order)
-    with TemporaryDirectory(prefix="sapwood-") as folder:
-        return count_runs(source, Path(folder), CountSettings(order, stream), engine).whole()
 
 
 def _held_out(name: str, counts: NgramCounts, engine: Engine) -> NgramCounts:

@@ -4,19 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import STDIN, check_files, stream_lines
-from sapwood.cli.lm import options as lm_opt
+from sapwood.cli.inputs import LM_TRAIN, STDIN, as_kind, check_files, load_any, stream_lines
 from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.core.outputs import open_output
 from sapwood.core.progress import step
 from sapwood.corpora.files import TEXT_SUFFIXES
+
+if TYPE_CHECKING:
+    from sapwood.lm.model.language_model import LanguageModel
+
+Model = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="A file that `sapwood lm train` wrote."),
+]
+Texts = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TEXT",
+        help="Tokens apart by blanks, a sentence a line: files (also .gz, .xz, .bz2, .zst), quoted "
+        "globs, folders, or - for stdin.",
+    ),
+]
+Stream = Annotated[
+    bool,
+    typer.Option(
+        "--stream",
+        help="The text is one stream of tokens: lines do not end sentences. Not for text with a "
+        "sentence a line whose ends should be learnt.",
+    ),
+]
+
+
+def load_language_model(name: str) -> LanguageModel:
+    """The language model that a user names."""
+    from sapwood.lm.model.language_model import LanguageModel
+
+    hint = f"name a file of {LM_TRAIN}"
+    found = as_kind(load_any(name, LM_TRAIN), LanguageModel, name, "a language model", hint, "lm")
+    return cast("LanguageModel", found)
+
 
 EVALUATE_LM_EPILOG = """\b
 Examples:
@@ -26,10 +59,10 @@ Examples:
 
 
 def evaluate_text(
-    model: lm_opt.Model,
-    texts: lm_opt.Texts,
+    model: Model,
+    texts: Texts,
     *,
-    stream: lm_opt.Stream = False,
+    stream: Stream = False,
     unknown: Literal["skip", "count"] = typer.Option(
         "skip",
         help="What to do with words that the model does not know: leave them out of the "
@@ -42,7 +75,7 @@ def evaluate_text(
     The unknown word stands in contexts in any case. Of models of a stream, the text is read as one.
     """
     check_files(*texts)
-    loaded = lm_opt.load_language_model(model)
+    loaded = load_language_model(model)
     if stream and not loaded.is_stream:
         msg = f"{model}: learnt from sentences with ends, not from a stream"
         raise SapwoodError(msg, hint="leave --stream out, or train with --stream")
@@ -99,7 +132,7 @@ Examples:
 
 
 def score_text(
-    model: lm_opt.Model,
+    model: Model,
     file: str = typer.Argument(
         STDIN,
         metavar="FILE",
@@ -125,11 +158,11 @@ def score_text(
 
     from sapwood.corpora.files import source_name
     from sapwood.corpora.sentences import refuse_other_kinds, split_words
-    from sapwood.lm.data.text import END
+    from sapwood.lm.data.ngrams import END
 
     if by_word and best:
         raise typer.BadParameter("not together with --by-word", param_hint="--best")
-    loaded = lm_opt.load_language_model(model)
+    loaded = load_language_model(model)
     rival: tuple[float, str] | None = None
     lines = refuse_other_kinds(stream_lines(file), file, source_name(file))
     for number, line in enumerate(lines, 1):
@@ -160,7 +193,7 @@ def score_text(
 
 
 def next_words(
-    model: lm_opt.Model,
+    model: Model,
     context: str = typer.Argument(
         "", metavar="WORDS", help="The words before, apart by blanks.", show_default="none"
     ),
@@ -171,12 +204,12 @@ def next_words(
     """Print the likeliest next words with their probabilities."""
     from sapwood.lm.report import next_report
 
-    report = next_report(lm_opt.load_language_model(model), context.split(), top)
+    report = next_report(load_language_model(model), context.split(), top)
     show(report, lambda rows: (f"{x['p']:.4f}  {x['word']}" for x in rows), as_json=as_json)
 
 
 def sample_text(
-    model: lm_opt.Model,
+    model: Model,
     n: int = typer.Option(10, "--n", "-n", min=0, metavar="N", help="How many sentences."),
     seed: int = typer.Option(0, min=0, metavar="N", help="Another number draws others."),
     max_length: int = typer.Option(
@@ -186,13 +219,13 @@ def sample_text(
     """Draw sentences from a model, one a line."""
     import numpy as np
 
-    loaded = lm_opt.load_language_model(model)
+    loaded = load_language_model(model)
     for words in loaded.sample(n, np.random.default_rng(seed), max_length=max_length):
         print(" ".join(words), flush=True)
 
 
 def show_classes(
-    model: lm_opt.Model,
+    model: Model,
     *,
     top: int = typer.Option(8, min=1, metavar="N", help="Words shown for each state."),
     word: str | None = typer.Option(
@@ -206,7 +239,7 @@ def show_classes(
     """
     from sapwood.lm.report import class_report, latent_member
 
-    loaded = latent_member(lm_opt.load_language_model(model))
+    loaded = latent_member(load_language_model(model))
     if loaded is None:
         msg = f"{model}: has no hidden states"
         raise SapwoodError(msg, hint="train with --method em, pivot, pivot-em, kn-latent or mix")
@@ -260,7 +293,7 @@ def convert_arpa(
         echo(f"{out}: {describe_model(model)}")
         return
     check_files(source, out=out, suffixes=TEXT_SUFFIXES, force=force, may_stream=True)
-    loaded = lm_opt.load_language_model(source)
+    loaded = load_language_model(source)
     if not isinstance(loaded, NgramModel):
         what = PURPOSES[type(loaded).__name__].what
         msg = f"{source}: {what}, which is more than n-grams"

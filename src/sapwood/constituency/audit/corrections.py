@@ -18,6 +18,7 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from sapwood.auditing.decisions import Decision, Replacement, line_starts, replace_in
+from sapwood.constituency.audit.accepted import accepted_brackets
 from sapwood.core.errors import CorpusError
 from sapwood.corpora.formats import N_PEEKED_CHARACTERS, recognise
 from sapwood.corpora.formats.brackets import (
@@ -112,10 +113,13 @@ class BracketCorrector:
 
     def __call__(self, text: str, decision: Decision) -> list[Replacement]:
         """The replacements that make the annotated tree of a decision the suggested one."""
+        if "\t" in decision.annotated_tree:
+            hint = "`sapwood depend audit --apply` corrects these"
+            raise decision.refuse("is about a dependency tree", hint)
         if text is not self._text:
             self._prepare(text, decision)
         unit = self._find_tree(decision)
-        wanted = Tree.parse(decision.suggested_tree)
+        wanted = accepted_brackets(decision)
         made = _Correction(text, unit, _nodes_of(wanted), self._format).replacements()
         if wanted.words() != unit.words() or not _is_made(text, unit, made, wanted, self._format):
             msg = f"the tree of decision {decision.id} cannot be written in brackets of this file"

@@ -9,9 +9,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sapwood.core.errors import CorpusError
-from sapwood.core.resume import sha256
+from sapwood.core.outputs import sha256
 from sapwood.corpora.files import Reading, Source, open_lines, source_name
-from sapwood.corpora.formats import FORMATS, find_format, peek, recognise, treebank_files
+from sapwood.corpora.formats import (
+    DEPENDENCIES,
+    FORMATS,
+    find_format,
+    foreign_kind,
+    peek,
+    recognise,
+    treebank_files,
+)
 from sapwood.corpora.tree import ROOT, Tree, as_tree, clean
 
 Bracket = tuple[str, int, int]
@@ -154,6 +162,10 @@ def _trees_of(
     """Trees of a file with their line, and whether each follows an empty line."""
     with open_lines(source, encoding) as (name, every):
         head, lines = peek(every)
+        if format is None and foreign_kind(head) is DEPENDENCIES:
+            msg = "holds dependency trees (CoNLL-U), expected phrase trees"
+            hint = "`sapwood depend audit` takes dependency trees"
+            raise CorpusError(msg, file=name, hint=hint)
         chosen = find_format(format) if format else recognise(head) or FORMATS["penn"]
         counted, starts = _Lines(iter(lines)), [0]
         reading = Reading(name, found.skipped if skip_bad else None, started=starts)

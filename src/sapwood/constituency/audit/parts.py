@@ -8,15 +8,16 @@ A part is an edit of the annotated tree:
     missing    brackets are added
     extra      brackets are removed
 
-Suggested brackets that cross annotated ones are in one part with them, so that the result of any
-parts is a tree.
+A suggested bracket that crosses annotated ones is in one part with them, so that the result of any
+parts is a tree. Two parts may remove the same bracket.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, product
+from typing import Any, NamedTuple
 
 from sapwood.constituency.audit.located import Annotation, Bracket
 
@@ -47,6 +48,11 @@ class Edit(NamedTuple):
         """The suggested labels; None without any."""
         return " ".join(label for label, _, _ in self.added) or None
 
+    def as_dict(self) -> dict[str, Any]:
+        """What the edit changes, as plain data."""
+        removed, added = (list(map(list, some)) for some in (self.removed, self.added))
+        return {"removed": removed, "added": added, "is_tag": self.is_tag}
+
 
 def edits_between(annotated: Annotation, other: Annotation) -> list[Edit]:
     """The edits that together turn one annotation into another of the same words.
@@ -76,7 +82,7 @@ def edits_between(annotated: Annotation, other: Annotation) -> list[Edit]:
             edits.append(Edit("label", (bracket,), (partners.pop(0),)))
         else:
             rest.append(bracket)
-    return edits + _components(rest, [b for some in by_span.values() for b in some])
+    return edits + list(_minimal_edits(rest, chain(*by_span.values())))
 
 
 def _without(brackets: Sequence[Bracket], others: Sequence[Bracket]) -> list[Bracket]:
@@ -89,28 +95,42 @@ def _without(brackets: Sequence[Bracket], others: Sequence[Bracket]) -> list[Bra
     return kept
 
 
-def _components(removed: list[Bracket], added: list[Bracket]) -> list[Edit]:
-    """Groups of brackets that cross, or have the same label and a common edge."""
-    everyone = removed + added
-    leader = list(range(len(everyone)))
+def _minimal_edits(removed: Iterable[Bracket], added: Iterable[Bracket]) -> Iterator[Edit]:
+    """An edit for each added bracket with those that it replaces, and for each other removed one.
 
-    def find(k: int) -> int:
-        while leader[k] != k:
-            k = leader[k]
-        return k
+    Two edits may remove the same bracket, where both of what they add cross it. An edit that
+    rebuilds half a sentence would hide which of its brackets is the error.
+    """
+    n_removed, n_added = Counter(removed), Counter(added)
+    moved = dict(_moved(n_removed, n_added))
+    left = set(n_removed)
+    for bracket, n in n_added.items():
+        replaced = Counter({
+            other: count for other, count in n_removed.items()
+            if crosses(bracket, other) or moved.get(bracket) == other
+        })  # fmt: skip
+        left -= replaced.keys()
+        kind = "boundary" if replaced else "missing"
+        yield Edit(kind, tuple(replaced.elements()), (bracket,) * n)
+    for bracket, n in n_removed.items():
+        if bracket in left:
+            yield Edit("extra", (bracket,) * n, ())
 
-    for a, one in enumerate(removed):
-        for b, other in enumerate(added, len(removed)):
-            is_same = one[0] == other[0] and (one[1] == other[1] or one[2] == other[2])
-            if is_same or crosses(one, other):
-                leader[find(a)] = find(b)
-    groups: dict[int, tuple[list[Bracket], list[Bracket]]] = {}
-    for k, bracket in enumerate(everyone):
-        groups.setdefault(find(k), ([], []))[k >= len(removed)].append(bracket)
-    return [
-        Edit("boundary" if old and new else "extra" if old else "missing", tuple(old), tuple(new))
-        for old, new in groups.values()
-    ]
+
+def _moved(
+    removed: Collection[Bracket], added: Collection[Bracket]
+) -> Iterator[tuple[Bracket, Bracket]]:
+    """Added brackets that are a removed one with another end or start, the closest pairs first."""
+    pairs = sorted(
+        (abs(one[1] - other[1]) + abs(one[2] - other[2]), one, other)
+        for one, other in product(added, removed)
+        if one[0] == other[0] and (one[1] == other[1] or one[2] == other[2])
+    )
+    paired = set[Bracket]()
+    for _, one, other in pairs:
+        if one not in paired and other not in paired:
+            paired |= {one, other}
+            yield one, other
 
 
 def crosses(one: Bracket, other: Bracket) -> bool:
@@ -126,23 +146,26 @@ def apply_edits(annotated: Annotation, other: Annotation, edits: Iterable[Edit])
     """
     tags = list(annotated.tags)
     chains, wanted = chains_of(annotated.brackets), chains_of(other.brackets)
+    removed, added = Counter[Bracket](), Counter[Bracket]()
     for edit in edits:
         if edit.is_tag:
             tags[edit.added[0][1]] = edit.added[0][0]
             continue
         if edit.kind == "label":
             (label, i, j), (new, _, _) = edit.removed[0], edit.added[0]
-            chain = chains[i, j]
-            chain[chain.index(label)] = new
+            labels = chains[i, j]
+            labels[labels.index(label)] = new
             continue
-        for label, i, j in edit.removed:
-            chains[i, j].remove(label)
-        for label, i, j in edit.added:
-            chain = chains.setdefault((i, j), [])
-            order = wanted.get((i, j), [label])
-            before = order[: order.index(label)] if label in order else []
-            at = max((k + 1 for k, name in enumerate(chain) if name in before), default=0)
-            chain.insert(at, label)
+        removed |= Counter(edit.removed)  # the larger count: two edits may remove the same bracket
+        added |= Counter(edit.added)
+    for label, i, j in removed.elements():
+        chains[i, j].remove(label)
+    for label, i, j in added.elements():
+        labels = chains.setdefault((i, j), [])
+        order = wanted.get((i, j), [label])
+        before = order[: order.index(label)] if label in order else []
+        at = max((k + 1 for k, name in enumerate(labels) if name in before), default=0)
+        labels.insert(at, label)
     ordered = sorted(chains, key=lambda span: (span[0], -span[1]))
     brackets = tuple((label, i, j) for i, j in ordered for label in chains[i, j])
     return Annotation(tuple(tags), brackets)

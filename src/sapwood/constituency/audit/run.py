@@ -7,9 +7,9 @@ copies with planted errors -> the same edits and signals -> combiner, expected p
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +17,24 @@ import numpy as np
 
 from sapwood import __version__
 from sapwood.auditing.combine import (
-    estimate_error_rate,
-    expected_precision,
     weight_of_planted,
 )
-from sapwood.auditing.findings import (
-    N_FIRST,
-    Audit,
-    Elsewhere,
-    Finding,
-    Part,
-    Trust,
-    finding_id,
-)
-from sapwood.auditing.folds import assign_folds, document_starts
-from sapwood.auditing.nuclei import Nuclei, count_differences
+from sapwood.auditing.findings import Audit, Elsewhere, Finding, Part, Trust, finding_id
+from sapwood.auditing.finished import FinishedFolds, hash_items
+from sapwood.auditing.nuclei import NIL, Nuclei, count_differences
 from sapwood.auditing.scoring import Candidates, Scored, measure, score_candidates
-from sapwood.constituency.audit.finished import FinishedFolds, digest
+from sapwood.auditing.stages import (
+    FoldJudge,
+    audit_notes,
+    divide,
+    expect,
+    judge_folds,
+    places_elsewhere,
+    require_sentences,
+    rows_by_sentence,
+    unreadable_findings,
+)
+from sapwood.constituency.audit.finished import pack, unpack
 from sapwood.constituency.audit.located import LocatedTree, LocatedTrees, as_brackets
 from sapwood.constituency.audit.parts import KINDS, Edit, apply_edits, crosses, edits_between
 from sapwood.constituency.audit.planting import Confusions, Planted, plant_in_tree
@@ -50,8 +51,8 @@ from sapwood.constituency.audit.signals import (
 from sapwood.constituency.learn.ensemble import EnsembleLPCFG
 from sapwood.constituency.learn.ensemble_budget import Candidate
 from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.core.errors import CorpusError, count
-from sapwood.core.progress import counted, step
+from sapwood.core.errors import count
+from sapwood.core.progress import counted
 from sapwood.execute import Engine, Threads
 
 
@@ -157,38 +158,30 @@ def judge_trees(
 ) -> tuple[Evidence, str]:
     """Posteriors of all sentences by models of other folds, and what documents are."""
     trees = located.trees
-    if len(trees) < settings.least_trees:
-        raise CorpusError(
-            f"an audit needs at least {settings.least_trees} trees, but there are {len(trees)}",
-            hint="models that judge a tree are learnt from the others",
-        )
+    require_sentences(len(trees), settings.least_trees, "tree", located.skipped)
     marks = [located.file_starts, located.group_starts]
-    starts, what = document_starts(marks, len(trees), settings.folds)
-    fold_of = assign_folds(starts, [len(tree.words) for tree in trees], settings.folds)
-    document = np.searchsorted(starts, np.arange(len(trees)), side="right") - 1
-    folds, labels = fold_of[document], Labels()
-    judgements: dict[int, Judgement] = {}
-    finished = finished_folds(located, settings, work)
-    with step("folds", total=settings.folds, unit="fold") as advance:
-        for k in range(settings.folds):
-            inside = np.flatnonzero(folds == k)
-            known = finished.load(k, labels)
-            if known is None or len(known) != len(inside):
-                learner = _learner(settings, engine)
-                known = judge_fold_of_trees(trees, inside, learner, engine, labels)
-                finished.keep(k, known, labels)
-            judgements.update(zip(inside.tolist(), known, strict=True))
-            advance(k + 1)
-    ordered = [judgements[k] for k in range(len(trees))]
-    return Evidence(trees, document, folds, ordered, labels), what
+    parts = divide(marks, [len(tree.words) for tree in trees], settings.folds)
+    labels = Labels()
+
+    def judge_one(inside: IntArray) -> list[Judgement]:
+        return judge_fold_of_trees(trees, inside, _learner(settings, engine), engine, labels)
+
+    judge = FoldJudge(
+        judge_one, lambda known: pack(known, labels), lambda data: unpack(data, labels)
+    )
+    finished = finished_folds(located, parts.documents, settings, work)
+    judgements = judge_folds(parts.folds, finished, judge)
+    return Evidence(trees, parts.documents, parts.folds, judgements, labels), parts.what
 
 
 def finished_folds(
-    located: LocatedTrees, settings: AuditSettings, work: Path | None
+    located: LocatedTrees, documents: IntArray, settings: AuditSettings, work: Path | None
 ) -> FinishedFolds:
     """The finished folds of an audit of these trees with these settings."""
+    trees = ((tree.words, tree.annotation) for tree in located.trees)
     origin = {
-        "Sapwood": __version__, "trees": digest(located.trees), "folds": settings.folds,
+        "Sapwood": __version__, "trees": hash_items(trees),
+        "documents": hash_items(documents.tolist()), "folds": settings.folds,
         "plan": list(map(str, settings.plan)) if settings.fast else "best",
         "budget": settings.budget, "seed": settings.seed,
     }  # fmt: skip
@@ -286,64 +279,32 @@ def audit_evidence(
     precision, recall, n_planted = measure(scored)
     words = [tree.words for tree in evidence.trees]
     repeated, different = count_differences(words, evidence.spans)
-    rate = settings.error_rate
-    is_estimated = rate is None
-    rate = estimate_error_rate(repeated, different) if rate is None else rate
-    expected = expected_precision(scored.scores, *scored.planted_scores(), evidence.n_nodes, rate)
+    expected, rate = expect(scored, evidence.n_nodes, settings.error_rate, repeated, different)
     trust = Trust(
         trees=len(evidence.trees), words=sum(map(len, words)),
         documents=int(evidence.documents[-1]) + 1, folds=settings.folds, planted=n_planted,
         planted_rate=settings.planted_rate, precision_at_100=precision, recall=recall,
-        error_rate=rate, repeated=repeated if is_estimated else None,
+        error_rate=rate, repeated=repeated if settings.error_rate is None else None,
         models=tuple(map(str, settings.plan)) if settings.fast else ("best",),
-        notes=tuple(_notes(evidence, documents, repeated, precision)),
     )  # fmt: skip
-    findings = _findings(evidence, scored, expected, settings)
-    findings += _unreadable(located, len(findings))
+    notes = audit_notes(
+        (documents, len(located.file_starts)), evidence.nuclei, scored, trust,
+        ("tree", "brackets and tags"),
+    )  # fmt: skip
+    findings = [
+        _finding(rank, k, rows, evidence, scored, expected)
+        for rank, (k, rows) in enumerate(rows_by_sentence(scored, expected, settings.shown), 1)
+    ]
+    findings += unreadable_findings(located.skipped, len(findings))
+    trust = replace(trust, notes=notes + _unparsed_note(evidence))
     return Audit(tuple(findings), trust, located.files)
 
 
-def _notes(evidence: Evidence, documents: str, repeated: int, precision: float | None) -> list[str]:
-    notes = []
-    if documents != "documents":
-        notes.append(
-            f"No documents are marked, so that folds are made of {documents}: neighbours on both "
-            "sides of a border may be alike, and the models look a little better than they are."
-        )
-    if not any(evidence.nuclei.repeated):
-        notes.append(
-            "No words are repeated in the same context, so that nothing can be compared with other "
-            "places."
-        )
-    if repeated < N_FIRST:
-        notes.append(
-            f"Only {repeated:,} brackets and tags stand in passages "
-            "that occur twice, so that the error rate is mostly the assumed 1 %."
-        )
-    if precision is None:
-        notes.append(
-            f"Fewer than {N_FIRST} errors could be planted in a copy of these trees, so that the "
-            "precision among the first 100 is not known."
-        )
+def _unparsed_note(evidence: Evidence) -> tuple[str, ...]:
+    """That some sentences could not be parsed, where there are any."""
     n = sum(judgement.best is None for judgement in evidence.judgements)
-    if n:
-        notes.append(f"{count(n, 'sentence')} could not be parsed, and only words that are "
-                     "annotated differently elsewhere are findings there.")  # fmt: skip
-    return notes
-
-
-def _findings(
-    evidence: Evidence, scored: Scored, expected: FloatArray, settings: AuditSettings
-) -> list[Finding]:
-    """One finding a sentence, by the best of its parts."""
-    rows: dict[int, list[int]] = defaultdict(list)
-    for row in np.argsort(-scored.scores, kind="stable").tolist():
-        rows[int(scored.clean.sentence[row])].append(row)
-    findings = []
-    for rank, (k, mine) in enumerate(rows.items(), 1):
-        kept = [r for r in mine if expected[r] >= settings.shown * expected[mine[0]]]
-        findings.append(_finding(rank, k, kept, evidence, scored, expected))
-    return findings
+    note = "could not be parsed, and only words that are annotated differently elsewhere are"
+    return (f"{count(n, 'sentence')} {note} findings there.",) if n else ()
 
 
 def _finding(
@@ -352,18 +313,20 @@ def _finding(
     tree, edits = evidence.trees[k], scored.clean.edits
     posterior = Posterior(evidence.judgements[k], evidence.labels.names)
     best = posterior.best or tree.annotation
-    suggested, parts = tree.annotation, []
+    suggested, parts, taken = tree.annotation, list[Part](), list[Edit]()
     for row in rows:
         edit = edits[row]
-        changed = apply_edits(suggested, best, [edit])
+        changed = apply_edits(tree.annotation, best, [*taken, edit])
         if any(crosses(a, b) for a in edit.added for b in changed.brackets) and not edit.is_tag:
             continue  # what two parts suggest does not fit into one tree
         suggested = changed
+        taken.append(edit)
         start, end = edit.span
         parts.append(
             Part(
                 start, end, edit.kind, edit.old, edit.new, posterior.annotated(edit),
                 posterior.suggested(edit), float(expected[row]), float(scored.scores[row]),
+                edit.as_dict(),
             )
         )  # fmt: skip
     first = parts[0]
@@ -376,27 +339,7 @@ def _finding(
     )  # fmt: skip
 
 
-_MOST_ELSEWHERE = 10  # other places that a finding lists
-
-
 def _elsewhere(k: int, edit: Edit, evidence: Evidence) -> tuple[Elsewhere, ...]:
     """Other places with the same words, those that are annotated otherwise first."""
-    start, end = edit.span
-    here = evidence.spans[k].get((start, end), "NIL")
-    others = evidence.nuclei.others(k, start, end, last=here, most=_MOST_ELSEWHERE)
-    return tuple(
-        Elsewhere(tree.file, tree.line, tree.number, annotation)
-        for number, _, annotation in others
-        for tree in [evidence.trees[number]]
-    )
-
-
-def _unreadable(located: LocatedTrees, n: int) -> list[Finding]:
-    return [
-        Finding(
-            n + place, error.file or "", error.line or 0, 0, 0, 0, "unreadable", None, None, 0.0,
-            0.0, 1.0, finding_id(error.file or "", error.line or 0, [], str(error), ""),
-            annotated_tree="", suggested_tree=error.message,
-        )
-        for place, error in enumerate(located.skipped, 1)
-    ]  # fmt: skip
+    here = evidence.spans[k].get(edit.span, NIL)
+    return places_elsewhere(evidence.nuclei, evidence.trees, k, edit.span, here)

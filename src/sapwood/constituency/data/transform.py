@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain as concatenate
 from itertools import islice
 from math import inf
@@ -27,8 +27,7 @@ import numpy as np
 
 from sapwood.core.arrays import Int32Array
 from sapwood.core.errors import CorpusError, SapwoodError
-from sapwood.corpora.heads import HEAD_RULES, uses_penn_tags
-from sapwood.corpora.tree import ROOT, Tree, unary_chain
+from sapwood.corpora.tree import HEAD_RULES, ROOT, Tree, choose_head_rule
 
 COLUMNS = ("label", "rule", "left", "right", "parent", "word", "start", "end")  # of rows
 _N_SAMPLED = 1000  # trees by which the label set is recognised
@@ -171,6 +170,13 @@ def restore(symbols: Sequence[Symbol], nodes: Iterable[tuple[int, int, int, str 
     return _expand((ROOT,), (top,) if isinstance(top, Tree) else _gather(done, *top))
 
 
+def restore_words(
+    symbols: Sequence[Symbol], words: Sequence[str], nodes: Iterable[tuple[int, int, int, int]]
+) -> Tree:
+    """Rebuild a tree over words from nodes `(symbol, left, right, start)`; leaves have left -1."""
+    return restore(symbols, ((a, b, c, words[i] if b < 0 else None) for a, b, c, i in nodes))
+
+
 def _gather(done: Sequence[Tree | tuple[int, int]], left: int, right: int) -> tuple[Tree, ...]:
     """The children below two places, through half-built phrases of any depth."""
     kids: list[Tree] = []
@@ -203,11 +209,10 @@ class Inventory:
     transform: Transform
     # on which side the head of each rule lies, 0 left or 1 right, shape [n_rules]
     rule_heads: Int32Array
+    symbols: tuple[Symbol, ...] = field(init=False, compare=False)  # in the order of their numbers
 
-    @property
-    def symbols(self) -> tuple[Symbol, ...]:
-        """All symbols in the order of their numbers."""
-        return self.phrases + self.tags
+    def __post_init__(self) -> None:
+        vars(self)["symbols"] = self.phrases + self.tags
 
 
 class _Template(NamedTuple):
@@ -258,9 +263,7 @@ class Packer:
                     "no tree found", hint="is the file empty, or are all its trees empty?"
                 )
             if self.transform.heads == "auto":
-                tags = {tag for tree in sampled for tag in tree.tags()}
-                heads = "penn" if uses_penn_tags(tags) else "generic"
-                self.transform = replace(self.transform, heads=heads)
+                self.transform = replace(self.transform, heads=choose_head_rule(sampled))
             self.trees = concatenate(sampled, self.trees)
         for tree in self.trees:
             self._add(tree)
@@ -285,10 +288,13 @@ class Packer:
         opened: list[_Open] = []
         while ahead:
             node, ancestors = ahead.pop()
-            chain, node = unary_chain(node)
-            if chain[0] == ROOT and len(chain) > 1 and not opened:
-                chain = chain[1:]
-            kids = node.children
+            names, kids = [node.label], node.children
+            while len(kids) == 1 and not isinstance(kids[0], str):  # nodes over the same words
+                names.append(kids[0].label)
+                kids = kids[0].children
+            if names[0] == ROOT and len(names) > 1 and not opened:
+                del names[0]
+            chain = tuple(names)
             if not isinstance(kids[0], str):
                 below = (
                     child_ancestors(transform, chain, ancestors) if transform.vertical > 1 else ()

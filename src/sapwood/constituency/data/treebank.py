@@ -121,7 +121,7 @@ class Treebank(RaggedBank[Tree]):
     @property
     def n_trees(self) -> int:
         """Number of trees in the treebank."""
-        return len(self)
+        return len(self.offsets) - 1
 
     @property
     def n_tokens(self) -> int:
@@ -148,8 +148,7 @@ class Treebank(RaggedBank[Tree]):
 
         The default n depends on the number of nodes.
         """
-        n = n_shards(self.offsets) if n is None else n
-        return [self.run(first, last) for first, last in shard_cuts(self.offsets, n)]
+        return self.runs(n_shards(self.offsets) if n is None else n)
 
     def words(self, index: int) -> list[str]:
         """The sentence of one tree."""

@@ -7,8 +7,10 @@ grammar has the probabilities of sentences.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from zlib import crc32
 
@@ -18,8 +20,8 @@ import numpy.typing as npt
 from sapwood.constituency.data.transform import Transform
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.constituency.grammar.member import Arrays, BracketReader, Can, Member
-from sapwood.core.errors import ModelFormatError, SapwoodError
-from sapwood.core.model_files import FileContents, read_names
+from sapwood.core.errors import SapwoodError
+from sapwood.core.model_files import FileContents, HeaderReader, called, read_chains, read_names
 from sapwood.corpora.tree import escape
 from sapwood.corpora.vocabulary import signatures
 from sapwood.networks.network import Network
@@ -39,6 +41,7 @@ class _Discriminative(Member):
     """A model of trees given their sentences, beside a plain grammar."""
 
     grammar: LatentGrammar
+    HEADER: ClassVar[dict[str, HeaderReader]] = LatentGrammar.HEADER
 
     def __post_init__(self) -> None:
         if not self.grammar.is_plain:
@@ -59,6 +62,17 @@ class _Discriminative(Member):
     def chart_grammar(self) -> LatentGrammar:
         """The plain grammar, which has the probabilities of trees and sentences."""
         return self.grammar
+
+    @classmethod
+    def from_file(cls, contents: FileContents) -> Self:
+        """Make a model from the contents of a file."""
+        grammar = LatentGrammar.from_file(contents)
+        return cls(grammar, *cls.read_own(contents), grammar.record)  # type: ignore[call-arg]
+
+    @classmethod
+    @abstractmethod
+    def read_own(cls, contents: FileContents) -> tuple[Any, ...]:
+        """The fields between the plain grammar and the record, from the contents of a file."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,7 +119,11 @@ class FeatureGrammar(_Discriminative):
         """Number of weights of rules and features."""
         return self.grammar.n_weights + len(self.feature_weights)
 
-    def features(self) -> SpanFeatures:
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def features(self) -> SpanFeatures:  # type: ignore[override]
         """The features that score a chart."""
         return SpanFeatures(self)
 
@@ -124,10 +142,9 @@ class FeatureGrammar(_Discriminative):
         return FileContents(arrays | own, header | {"record": dict(self.record)})
 
     @classmethod
-    def from_file(cls, contents: FileContents) -> Self:
-        """Make a model from the contents of a file."""
-        grammar, arrays = LatentGrammar.from_file(contents), contents.arrays
-        return cls(grammar, arrays["feature_weights"], arrays["is_familiar"], grammar.record)
+    def read_own(cls, contents: FileContents) -> tuple[Any, ...]:
+        """The weights, and the words that are features."""
+        return contents.arrays["feature_weights"], contents.arrays["is_familiar"]
 
 
 def _as_halves(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
@@ -209,6 +226,10 @@ class SpanNetwork(_Discriminative):
     tags: tuple[str, ...]
     record: Mapping[str, Any] = field(default_factory=dict)
     has_rules: ClassVar[bool] = False
+    HEADER: ClassVar[dict[str, HeaderReader]] = LatentGrammar.HEADER | {
+        "span_labels": called("labels of spans", read_chains),
+        "span_tags": called("tags of spans", read_names),
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -241,7 +262,7 @@ class SpanNetwork(_Discriminative):
 
     def reader(self, label_numbers: Mapping[str, int]) -> BracketReader:
         """A reader of sentences with the network."""
-        from sapwood.constituency.parse.spans import NetworkReader
+        from sapwood.constituency.parse.posteriors import NetworkReader
 
         return NetworkReader(self, label_numbers)
 
@@ -253,14 +274,9 @@ class SpanNetwork(_Discriminative):
         return FileContents(arrays | self.network.to_arrays(_PREFIX), header | own)
 
     @classmethod
-    def from_file(cls, contents: FileContents) -> Self:
-        """Make a model from the contents of a file."""
-        grammar, header = LatentGrammar.from_file(contents), contents.header
-        labels = header["span_labels"]
-        if not isinstance(labels, list) or not all(labels):
-            raise ModelFormatError("the labels of spans are no list of lists of names")
-        chains = tuple(read_names(chain, "labels of spans") for chain in labels)
-        tags = read_names(header["span_tags"], "tags of spans")
+    def read_own(cls, contents: FileContents) -> tuple[Any, ...]:
+        """The network, and the names of labels and tags."""
+        chains, tags = (contents.header[name] for name in ("span_labels", "span_tags"))
         network = Network.from_arrays(
             _PREFIX,
             contents.arrays,
@@ -269,4 +285,4 @@ class SpanNetwork(_Discriminative):
                 len(arrays["span.b"]), is_normalised="span.gain" in arrays
             ).shapes(n_states, len(chains)),
         )
-        return cls(grammar, network, chains, tags, grammar.record)
+        return network, chains, tags

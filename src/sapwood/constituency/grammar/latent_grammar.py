@@ -17,16 +17,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.constituency.data.transform import Symbol, Transform
 from sapwood.constituency.grammar.member import Arrays, Can, Member
-from sapwood.core.arrays import FloatArray, IntArray, pieces, ranges, starts_of
-from sapwood.core.errors import ModelFormatError, describe
-from sapwood.core.model_files import FileContents, read_flag, read_labels, read_list, read_names
+from sapwood.core.arrays import FloatArray, IntArray, pieces, ranges
+from sapwood.core.errors import ModelFormatError
+from sapwood.core.model_files import (
+    FileContents,
+    HeaderReader,
+    read_flag,
+    read_names,
+    read_symbols,
+    settings_reader,
+)
 from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary, read_style
 
 if TYPE_CHECKING:
@@ -155,6 +162,11 @@ class LatentGrammar(Member):
     state_start: IntArray = field(init=False)
     tensor_start: IntArray = field(init=False)
     is_plain: bool = field(init=False)
+    HEADER: ClassVar[dict[str, HeaderReader]] = {
+        "phrases": read_symbols, "tags": read_symbols, "words": read_names, "classes": read_names,
+        "style": read_style, "transform": settings_reader(Transform),
+        "is_probabilistic": read_flag,
+    }  # fmt: skip
 
     def __post_init__(self) -> None:
         symbols, own = self.phrases + self.tags, vars(self)
@@ -166,7 +178,8 @@ class LatentGrammar(Member):
         _check_rules(self)
         m, k = self.n_states[self.rules], self.rule_rank
         sizes = np.where(k == 0, m.prod(axis=1), k * m.sum(axis=1))
-        own.update(state_start=starts_of(self.n_states), tensor_start=starts_of(sizes))
+        own["state_start"] = np.append(0, np.cumsum(self.n_states))
+        own["tensor_start"] = np.append(0, np.cumsum(sizes))
         own["is_plain"] = bool((self.n_states == 1).all())
         fits = self.root.shape == (self.state_start[-1],)
         _require(fits, "the root vectors do not fit the states")
@@ -246,7 +259,7 @@ class LatentGrammar(Member):
 
     def pack(self, arrays: Arrays) -> Arrays:
         """Arrays for a file of an ensemble: weights of hidden states take 16 bits a number."""
-        from sapwood.constituency.grammar.packing import pack_weights
+        from sapwood.constituency.grammar.ensemble import pack_weights
 
         if self.is_plain:
             return arrays
@@ -255,7 +268,7 @@ class LatentGrammar(Member):
 
     def rounded(self) -> Self:
         """The grammar with its weights rounded as a file of an ensemble stores them."""
-        from sapwood.constituency.grammar.packing import pack_weights, unpack_weights
+        from sapwood.constituency.grammar.ensemble import pack_weights, unpack_weights
 
         if self.is_plain:
             return self
@@ -303,11 +316,12 @@ class LatentGrammar(Member):
     def from_file(cls, contents: FileContents) -> Self:
         """Make a grammar from the contents of a file."""
         arrays, header = contents
-        phrases, tags = (_read_symbols(header[kind], kind) for kind in ("phrases", "tags"))
+        phrases, tags = (
+            tuple(Symbol(*row) for row in header[kind]) for kind in ("phrases", "tags")
+        )
         n_states, entry_tag = arrays["n_states"], arrays["lexicon_entry_tag"]
-        words, classes = (read_names(header[kind], kind) for kind in ("words", "classes"))
         lexicon = Lexicon(
-            Vocabulary(words, classes, read_style(header["style"])),
+            Vocabulary(header["words"], header["classes"], header["style"]),
             arrays["lexicon_row_start"],
             entry_tag,
             arrays["lexicon_weights"],
@@ -320,34 +334,11 @@ class LatentGrammar(Member):
         )
         grammar = cls(
             phrases, tags, n_states, arrays["root"], arrays["rules"], arrays["rule_weights"],
-            lexicon, coarse, _read_transform(header["transform"]),
-            read_flag(header["is_probabilistic"], "is_probabilistic"),
-            header["record"], arrays.get("rule_rank", np.empty(0, np.int64)),
+            lexicon, coarse, header["transform"], header["is_probabilistic"], header["record"],
+            arrays.get("rule_rank", np.empty(0, np.int64)),
         )  # fmt: skip
         _check_magnitudes(grammar)
         return grammar
-
-
-def _read_symbols(value: Any, kind: str) -> tuple[Symbol, ...]:
-    """The symbols of a header: rows of chain, ancestors and context."""
-    symbols = []
-    for row in read_list(value, kind):
-        if not isinstance(row, list) or len(row) != 3 or not row[0]:
-            raise ModelFormatError(
-                f"one of the {kind} is {describe(row)}, expected labels, ancestors and context"
-            )
-        chain, ancestors = (read_labels(part, kind) for part in row[:2])
-        context = None if row[2] is None else read_labels(row[2], kind)
-        symbols.append(Symbol(chain, ancestors, context))
-    return tuple(symbols)
-
-
-def _read_transform(value: Any) -> Transform:
-    """The transform of a header."""
-    if not isinstance(value, dict) or not value.keys() <= Transform.__dataclass_fields__.keys():
-        raise ModelFormatError(f"the transform is {describe(value)}, expected settings")
-    read_flag(value.get("tag_parents", False), "tag_parents")
-    return Transform(**value)
 
 
 # Kernels trust a grammar that passes these checks: they index arrays by the grammar's numbers.
@@ -487,7 +478,7 @@ def state_sums(g: LatentGrammar) -> npt.NDArray[np.float64]:
         by_row = np.add.reduceat(g.rule_weights, np.cumsum(per_state) - per_state)
         np.add.at(sums, state, by_row)
     tag = g.n_phrases + g.lexicon.entry_tag.astype(np.int64)
-    for entries, at in pieces(g.lexicon.weight_start):
+    for entries, at in pieces(g.n_states[tag]):
         state = ranges(g.state_start[tag[entries]], g.state_start[tag[entries] + 1])
         sums += np.bincount(state, g.lexicon.weights[at], len(sums))
     return sums

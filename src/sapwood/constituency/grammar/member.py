@@ -121,10 +121,13 @@ class Member(TreeModel, SavedModel):
         How the model was made.
     has_rules
         Whether it scores the rules of a chart, as most do.
+    features
+        The features that score a chart; None for a member whose grammar scores it itself.
     """
 
     record: Mapping[str, Any]
     has_rules: ClassVar[bool] = True
+    features: ClassVar[SpanFeatures | None] = None
     is_ensemble: ClassVar[bool] = False
 
     @property
@@ -141,10 +144,6 @@ class Member(TreeModel, SavedModel):
     @abstractmethod
     def n_weights(self) -> int:
         """Number of weights in a file of the member, which is the cost of writing it."""
-
-    def features(self) -> SpanFeatures | None:
-        """The features that score a chart; None for a member whose grammar scores it itself."""
-        return None
 
     def reader(self, label_numbers: Mapping[str, int]) -> BracketReader:
         """A reader of sentences without a chart, of a member without rules.

@@ -24,7 +24,13 @@ from sapwood.constituency.learn.em_steps import (
     maximise_tree_counts,
     smooth_states,
 )
-from sapwood.constituency.learn.features import FeatureRows
+from sapwood.constituency.learn.features import (
+    FeatureRows,
+    NodeProjection,
+    SingularVectors,
+    project_nodes,
+    projection_bytes,
+)
 from sapwood.constituency.learn.pcfg import (
     KERNEL_BYTES,
     OnPlainGrammar,
@@ -33,12 +39,6 @@ from sapwood.constituency.learn.pcfg import (
     dev_trees,
 )
 from sapwood.constituency.learn.registry import EMParameters
-from sapwood.constituency.learn.spectral import (
-    NodeProjection,
-    SingularVectors,
-    project_nodes,
-    projection_bytes,
-)
 from sapwood.core.arrays import FloatArray, IntArray, group_rows
 from sapwood.core.learner import StateParameters
 

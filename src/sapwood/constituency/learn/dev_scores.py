@@ -20,11 +20,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.constituency.data.transform import restore
+from sapwood.constituency.data.transform import restore_words
 from sapwood.constituency.evaluate.bracketing import SentenceScore, add_up, bracketing
 from sapwood.constituency.grammar.ensemble import shares_chart
 from sapwood.constituency.parse.charts import ForestPosteriors, posteriors, pruned_forests
-from sapwood.constituency.parse.decoders import Gains, Nodes, bracket_gains, forest_tree
+from sapwood.constituency.parse.decoders import (
+    Gains,
+    Nodes,
+    bracket_gains,
+    forest_tree,
+    unconstrained_tree,
+)
 from sapwood.constituency.parse.parser import BEAM, THRESHOLD, Parser
 from sapwood.constituency.parse.posteriors import (
     NO_BRACKETS,
@@ -40,7 +46,6 @@ from sapwood.constituency.parse.posteriors import (
     unary_chains,
 )
 from sapwood.constituency.parse.prepared import prepare
-from sapwood.constituency.parse.spans import unconstrained_tree
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.progress import counted
@@ -399,8 +404,7 @@ class MixScorer:
         return list(ordered_map(score, self.sentences, jobs=self.jobs))
 
     def _tree(self, sentence: _Sentence, nodes: Nodes) -> Tree:
-        spelled = [(a, b, c, sentence.words[i] if b < 0 else None) for a, b, c, i in nodes]
-        return restore(self.first.chart_grammar.symbols, spelled)
+        return restore_words(self.first.chart_grammar.symbols, sentence.words, nodes)
 
 
 def _best_nodes(sentence: _Sentence, mix: BracketPosteriors) -> Nodes | None:

@@ -1,4 +1,4 @@
-"""Features of tree nodes: templates, the numbers and scales of features, and rows of nodes.
+"""Features of tree nodes: templates, numbers and scales, rows of nodes, and their projection.
 
 A template gives every node one value, a number that depends on the tree alone. Inside templates
 look at what is below a node, outside templates at everything else; -1 stands for "absent" and is a
@@ -10,15 +10,19 @@ Notation
 --------
     M(a)       nodes with label a          n(f)   nodes with feature f
     phi_f = sqrt(M(a) / (n(f) + kappa))    value of an active feature; kappa shrinks rare ones
+    phi, psi   inside and outside features of a node
+    Omega^a    E[phi psi' | a], its SVD U^a Sigma^a V^a'; m(a) states of a
+    y, z       U' phi and V' psi of a node; Y, Z those of the nodes of a shard, one row each
 
-Features are numbered so that those of one label stand together: each label has its own block.
+Features are numbered so that those of one label stand together: each label has its own block. The
+projection, step 0 of SPECTRAL, Figure 7, is what spectral, cluster and pivot learning begin with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import NamedTuple, Self
 
@@ -28,10 +32,11 @@ import numpy.typing as npt
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.latent_grammar import Lexicon
 from sapwood.constituency.learn.lexicon import WordClasses
-from sapwood.constituency.learn.pcfg import TrainingData
+from sapwood.constituency.learn.pcfg import KERNEL_BYTES, TrainingData
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Placed
+from sapwood.linalg.svd import BlockSVD, block_svd
 
 Column = npt.NDArray[np.int64]
 LEFT_CHILD, RIGHT_CHILD, TREE_ROOT = 0, 1, 2
@@ -443,3 +448,125 @@ def node_features(data: TrainingData, settings: FeatureSettings) -> Features:
     rows = engine.map(FeatureRows.of, nodes, inside, outside, data.classes, data.grammar.lexicon)
     data.features[settings] = Features(inside, outside, rows)
     return data.features[settings]
+
+
+FEW, ENOUGH = 10, 100  # nodes of a label: one state up to FEW, all states from ENOUGH on
+LEAST_VALUE = 0.01  # singular values below carry noise
+# For the estimate of memory: bytes of a node's features, and distinct features for each node.
+FEATURE_NODE_BYTES, FEATURES_PER_NODE = 900, 1.5
+
+
+def gather_vectors(ids: Ids, weight: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Sum over the features of each node of their rows of a matrix, scaled by their weights."""
+    from sapwood.constituency.learn.kernels.node_features import gather
+
+    out = np.empty((len(ids), matrix.shape[1]))
+    gather(ids, weight, matrix, out)
+    return out
+
+
+class SingularVectors(NamedTuple):
+    """Singular vectors of all labels, which project the features of nodes."""
+
+    # [n_features]: scales of the features of either side
+    inside: FloatArray
+    outside: FloatArray
+    # [n_features, m]
+    U: FloatArray
+    V: FloatArray
+    m: IntArray  # [n_symbols]: dimensions used for each label
+
+    def vectors(self, rows: FeatureRows) -> tuple[FloatArray, FloatArray]:
+        """Step 1 of Figure 7: y and z of all nodes of a shard; zero beyond m of their label."""
+        Y = gather_vectors(rows.inside, self.inside, self.U)
+        Z = gather_vectors(rows.outside, self.outside, self.V)
+        beyond = np.arange(self.U.shape[1]) >= self.m[rows.label][:, None]
+        Y[beyond] = Z[beyond] = 0.0
+        return Y, Z
+
+
+def covariance_product(
+    rows: FeatureRows,
+    scales: tuple[FloatArray, FloatArray],
+    X: FloatArray,
+    side: int,
+) -> FloatArray:
+    """One shard's part of Omega X, [n_inside, k], or for side 1 of Omega' X; parts add up.
+
+    Omega = sum over nodes of phi psi', block-diagonal by label, is not built: it would have an
+    entry for every pair of features that meet at a node.
+
+    Parameters
+    ----------
+    scales
+        Scales of the inside and outside features, [n_features] each.
+    """
+    from sapwood.constituency.learn.kernels.node_features import scatter
+
+    ids = rows.inside, rows.outside
+    mixed = gather_vectors(ids[1 - side], scales[1 - side], X)
+    out = np.zeros((len(scales[side]), X.shape[1]))
+    scatter(ids[side], scales[side], mixed, out)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class NodeProjection:
+    """The features of all nodes, and the singular vectors that project them."""
+
+    features: Features
+    vectors: SingularVectors
+    m: IntArray  # [n_symbols]: states of each label
+    singular_values: FloatArray  # [n_symbols, n_states]
+
+
+def project_nodes(
+    data: TrainingData, n_states: int, settings: FeatureSettings | None = None, *, seed: int = 0
+) -> NodeProjection:
+    """Step 0 of Figure 7 for all labels at once; cached in the training data."""
+    settings = settings or FeatureSettings()
+    key = settings, n_states, seed
+    if key not in data.projections:
+        features = node_features(data, settings)
+        svd = _decompose(data, features, n_states, seed)
+        # over each label's largest where they are unscaled: those have no common unit
+        values = svd.s if settings.scaled else svd.s / np.maximum(svd.s[:, :1], 1e-300)
+        m = states_by_label(values, data.counts.symbols, n_states)
+        scales = features.inside.weight, features.outside.weight
+        vectors = SingularVectors(*scales, svd.U, svd.V, m)
+        data.projections[key] = NodeProjection(features, vectors, m, svd.s)
+    return data.projections[key]
+
+
+def _decompose(data: TrainingData, features: Features, n_states: int, seed: int) -> BlockSVD:
+    """Singular vectors of Omega^a (Figure 8): products are sums over shards."""
+    sides = features.inside, features.outside
+    scales = sides[0].weight, sides[1].weight
+    per_node = 1.0 / np.maximum(data.counts.symbols, 1.0)  # Omega is a mean over M(a) nodes
+    shares = [np.repeat(per_node, np.diff(side.start))[:, None] for side in sides]
+
+    def times(side: int, X: FloatArray) -> FloatArray:
+        total = data.engine.total(covariance_product, features.rows, scales, X, side)
+        return total * shares[side]
+
+    return block_svd(
+        partial(times, 0), partial(times, 1), sides[0].start, sides[1].start, n_states,
+        rng=np.random.default_rng(seed),
+    )  # fmt: skip
+
+
+def states_by_label(values: FloatArray, count: FloatArray, m: int) -> IntArray:
+    """Number of states of each label: at most m, fewer for rare labels and tiny singular values.
+
+    A label has 1 state up to 10 nodes and m from 100 on, and a linear number between.
+    """
+    share = np.clip((count - FEW) / (ENOUGH - FEW), 0.0, 1.0)
+    by_count = 1 + np.floor(share * (m - 1)).astype(np.int64)
+    by_value = (values > LEAST_VALUE).sum(axis=1)
+    return np.asarray(np.maximum(1, np.minimum(by_count, by_value)))
+
+
+def projection_bytes(data: TrainingData, n_states: int) -> float:
+    """Estimate the bytes of the features of all nodes and of their singular vectors."""
+    n = data.n_nodes_here
+    return KERNEL_BYTES + FEATURE_NODE_BYTES * n + 8 * 6 * FEATURES_PER_NODE * n * n_states

@@ -33,7 +33,7 @@ from sapwood.constituency.data.transform import Inventory
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.latent_grammar import Lexicon
 from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.corpora.heads import uses_penn_tags
+from sapwood.corpora.tree import uses_penn_tags
 from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary, signatures
 
 Rows = npt.NDArray[np.int64]

@@ -27,14 +27,13 @@ from sapwood.constituency.learn.lexicon import (
     WordClasses,
     estimate_lexicon,
 )
-from sapwood.core.errors import count, require_memory
+from sapwood.core.errors import require_memory
 from sapwood.core.learner import FLAG, Domain, Estimator, maybe, one_of, parameter, whole
 from sapwood.core.progress import counted
 from sapwood.execute import Engine
 
 if TYPE_CHECKING:
-    from sapwood.constituency.learn.features import Features, FeatureSettings
-    from sapwood.constituency.learn.spectral import NodeProjection
+    from sapwood.constituency.learn.features import Features, FeatureSettings, NodeProjection
     from sapwood.corpora.tree import Tree
     from sapwood.execute import Placed
 
@@ -88,9 +87,10 @@ class TreebankEstimator(Estimator):
 
     def require_memory(self, data: TrainingData) -> None:
         """Refuse to learn from a treebank where the estimated memory is not free."""
-        work, hint = "training on", "give fewer trees, or use one thread (--jobs 1)"
-        states = getattr(self, "n_states", None)
-        _require_memory(self.memory_needed(data), work, hint, data.n_trees, states)
+        hint, amounts = "give fewer trees, or use one thread (--jobs 1)", [(data.n_trees, "tree")]
+        if (n_states := getattr(self, "n_states", None)) is not None:
+            hint, amounts = f"use fewer --states, {hint}", [*amounts, (n_states, "state")]
+        require_memory(self.memory_needed(data), "training on", hint, *amounts)
 
     def __sklearn_tags__(self) -> Any:
         """Answer what scikit-learn asks every estimator before it searches parameters."""
@@ -99,16 +99,6 @@ class TreebankEstimator(Estimator):
         return Tags(
             estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags()
         )
-
-
-def _require_memory(
-    n_bytes: float, work: str, hint: str, n_trees: int, n_states: int | None = None
-) -> None:
-    """Refuse work on some trees, with some states, whose memory is not free."""
-    work = f"{work} {count(n_trees, 'tree')}"
-    if n_states is not None:
-        work, hint = f"{work} with {count(n_states, 'state')}", f"use fewer --states, {hint}"
-    require_memory(n_bytes, work, hint)
 
 
 class TrainingData:
@@ -244,7 +234,8 @@ class PCFG(TreebankEstimator):
         if isinstance(bank, StoredTreebank):
             n_nodes = min(n_nodes, engine.jobs_here * SHARD_NODES)
         n_bytes = COUNTING_BYTES + COUNTING_NODE_BYTES * n_nodes
-        _require_memory(n_bytes, "counting the rules of", "give fewer trees", bank.n_trees)
+        amount = (bank.n_trees, "tree")
+        require_memory(n_bytes, "counting the rules of", "give fewer trees", amount)
         return TrainingData(bank, self.lexicon or LexiconSettings(), engine)
 
 

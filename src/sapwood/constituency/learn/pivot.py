@@ -42,7 +42,11 @@ from sapwood.constituency.learn.features import (
     Features,
     FeatureSettings,
     Ids,
+    NodeProjection,
     NodeTable,
+    SingularVectors,
+    project_nodes,
+    projection_bytes,
 )
 from sapwood.constituency.learn.pcfg import (
     KERNEL_BYTES,
@@ -52,12 +56,6 @@ from sapwood.constituency.learn.pcfg import (
     dev_trees,
 )
 from sapwood.constituency.learn.registry import EMParameters
-from sapwood.constituency.learn.spectral import (
-    NodeProjection,
-    SingularVectors,
-    project_nodes,
-    projection_bytes,
-)
 from sapwood.core.arrays import FloatArray, IntArray, group_rows, sum_rows
 from sapwood.core.errors import SapwoodWarning
 from sapwood.core.learner import StateParameters, between, one_of, parameter
@@ -239,7 +237,7 @@ class PivotRows:
         n_words: int,
     ) -> PivotRows:
         """The nodes of a shard of trees, each of weight 1."""
-        Y, Z = vectors.vectors(rows)  # noqa: N806
+        Y, Z = vectors.vectors(rows)
         return cls(
             label=rows.label, weight=np.ones(len(rows.label)), inside=rows.inside,
             outside=rows.outside, Y=Y, Z=Z, rule=rows.rule, instance_weight=np.ones(len(rows.rule)),

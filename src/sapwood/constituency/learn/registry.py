@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 from sapwood.core.learner import (
     ANYTHING,
     Estimator,
+    Method,
     between,
     former_callback,
     maybe,
     parameter,
     whole,
 )
-from sapwood.core.registry import Method
 
 if TYPE_CHECKING:
     from sapwood.constituency.data.treebank import StoredTreebank, Treebank

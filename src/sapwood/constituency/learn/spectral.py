@@ -1,41 +1,51 @@
 """`SpectralLPCFG`: latent-variable PCFGs by singular value decomposition (SPECTRAL, Figure 7).
 
-`project_nodes`, its step 0, is also what cluster and pivot learning begin with.
+Step 0, the projection of the features of all nodes, is `features.project_nodes`. The tensors are
+those of section 7.2, smoothed as in Cohen et al. (2013) and stored small.
 
 Notation
 --------
-    phi, psi   inside and outside features of a node         M(a)     nodes with label a
-    Omega^a    E[phi psi' | a], its SVD U^a Sigma^a V^a'      m(a)     states of a
-    y, z       U' phi and V' psi of a node                    z Sigma^-1 is used throughout
-    Y, Z       y and z of the nodes of a shard, one row each
-    a -> b c   a rule; z of the parent, y of the left and w of the right child are its vectors
+    y, z          inside and outside vectors of a node      M(a)   nodes with label a
+    Y, Z          y and z of the nodes of a shard, one row each
+    z, y, w       rows of the n instances of a rule a -> b c: outside vector of the parent times
+                  Sigma^-1, inside vectors of the children; [n, m(a)], [n, m(b)], [n, m(c)]
+    E1 = mean of z (x) y (x) w                    the rule's own third moment
+    E2 = (E[zy] (x) E[w] + E[zw] (x) E[y] + E[yw] (x) E[z]) / 3
+    E3 = E[z] (x) E[y] (x) E[w]                   means over the rule's instances
+    E4 = product of the means of the labels
+    E  = lam E1 + (1 - lam) (lam E2 + (1 - lam) (lam E3 + (1 - lam) E4))
+    lam = sqrt(n) / (C + sqrt(n))                 how far the rule's own moments are trusted
+
+`E n / M(a)` is the tensor C[a -> b c] of equation 14. E needs sums over the instances only. A rule
+seen n times has at most 4 n + 2 outer products in E, and is kept that way when they take fewer
+numbers than the whole tensor; such a rule needs its few instances.
 
 All nodes of all trees count. (Drawing one node per tree, as the paper does to get independent
 samples, weighs nodes of small trees more than those of large ones; inside and outside are then
 dependent given the hidden state, and the estimate is inconsistent: see docs/concepts/spectral.md.)
-Every statistic is a sum over nodes. Third moments of rules are the large ones; rules that are seen
-so seldom that their instances are smaller keep these instead.
+Every statistic is a sum over nodes. Third moments of rules are the large ones.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar, Lexicon
 from sapwood.constituency.learn.features import (
     FeatureRows,
-    Features,
     FeatureSettings,
-    Ids,
+    SingularVectors,
     Templates,
     node_features,
+    project_nodes,
+    projection_bytes,
+    states_by_label,
 )
-from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable, TrainingData
-from sapwood.core.arrays import FloatArray, IntArray, group_rows, sum_rows
+from sapwood.constituency.learn.pcfg import OnPlainGrammar, Trainable, TrainingData
+from sapwood.core.arrays import BoolArray, FloatArray, IntArray, group_rows, sum_rows
 from sapwood.core.learner import (
     ANYTHING,
     FLAG,
@@ -46,135 +56,191 @@ from sapwood.core.learner import (
     between,
     parameter,
 )
-from sapwood.linalg.observable import NodeMeans, RuleLayout, RuleSums, rule_tensors
-from sapwood.linalg.svd import BlockSVD, block_svd
-
-if TYPE_CHECKING:
-    from sapwood.constituency.learn.pcfg import TrainingData
 
 
-FEW, ENOUGH = 10, 100  # nodes of a label: one state up to FEW, all states from ENOUGH on
-LEAST_VALUE = 0.01  # singular values below carry noise
-SPECTRUM_LABELS = 40  # labels whose singular values are kept with the model
-# For the estimate of memory: bytes of a node's features, distinct features for each node, and
-# numbers that a factored tensor has for each instance of its rule and each state.
-FEATURE_NODE_BYTES, FEATURES_PER_NODE, FACTOR_RANK = 900, 1.5, 4
+class LabelMeans(NamedTuple):
+    """Mean vectors of the three labels of a rule, for E4."""
+
+    z: FloatArray
+    y: FloatArray
+    w: FloatArray
 
 
-def gather_vectors(ids: Ids, weight: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Sum over the features of each node of their rows of a matrix, scaled by their weights."""
-    from sapwood.constituency.learn.kernels.node_features import gather
+class RuleTensor(NamedTuple):
+    """A tensor, whole (rank 0) or as factors one after the other."""
 
-    out = np.empty((len(ids), matrix.shape[1]))
-    gather(ids, weight, matrix, out)
-    return out
+    rank: int
+    numbers: FloatArray
 
 
-class SingularVectors(NamedTuple):
-    """Singular vectors of all labels, which project the features of nodes."""
+class RuleSums(NamedTuple):
+    """Sums over the instances of a rule, of all products of their vectors."""
 
-    # [n_features]: scales of the features of either side
-    inside: FloatArray
-    outside: FloatArray
-    # [n_features, m]
-    U: FloatArray
-    V: FloatArray
-    m: IntArray  # [n_symbols]: dimensions used for each label
+    zyw: FloatArray  # [m(a), m(b), m(c)]
+    zy: FloatArray  # [m(a), m(b)]
+    zw: FloatArray  # [m(a), m(c)]
+    yw: FloatArray  # [m(b), m(c)]
+    z: FloatArray  # [m(a)]
+    y: FloatArray  # [m(b)]
+    w: FloatArray  # [m(c)]
 
-    def vectors(self, rows: FeatureRows) -> tuple[FloatArray, FloatArray]:
-        """Step 1 of Figure 7: y and z of all nodes of a shard; zero beyond m of their label."""
-        Y = gather_vectors(rows.inside, self.inside, self.U)  # noqa: N806
-        Z = gather_vectors(rows.outside, self.outside, self.V)  # noqa: N806
-        beyond = np.arange(self.U.shape[1]) >= self.m[rows.label][:, None]
-        Y[beyond] = Z[beyond] = 0.0
-        return Y, Z
+    @classmethod
+    def of(cls, z: FloatArray, y: FloatArray, w: FloatArray) -> RuleSums:
+        """Sums over the rows of three matrices."""
+        pairs = (y[:, :, None] * w[:, None, :]).reshape(len(z), -1)
+        zyw = (z.T @ pairs).reshape(z.shape[1], y.shape[1], w.shape[1])
+        return cls(zyw, z.T @ y, z.T @ w, y.T @ w, z.sum(axis=0), y.sum(axis=0), w.sum(axis=0))
+
+    @classmethod
+    def from_flat(cls, flat: FloatArray, a: int, b: int, c: int) -> RuleSums:
+        """Sums from one flat array that holds them one after the other."""
+        shapes = ((a, b, c), (a, b), (a, c), (b, c), (a,), (b,), (c,))
+        cuts = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+        parts = zip(np.split(flat, cuts), shapes, strict=True)
+        return cls(*(part.reshape(shape) for part, shape in parts))
+
+    def divide_outside(self, sigma: FloatArray) -> RuleSums:
+        """The sums of z / sigma instead of z."""
+        column = sigma[:, None]
+        return self._replace(
+            zyw=self.zyw / column[:, None], zy=self.zy / column, zw=self.zw / column,
+            z=self.z / sigma,
+        )  # fmt: skip
 
 
-def covariance_product(
-    rows: FeatureRows,
-    scales: tuple[FloatArray, FloatArray],
-    X: FloatArray,  # noqa: N803
-    side: int,
-) -> FloatArray:
-    """One shard's part of Omega X, [n_inside, k], or for side 1 of Omega' X; parts add up.
+def trust(n: float, shrinkage: float) -> float:
+    """The weight lam of a rule's own moments in the smoothing."""
+    return float(np.sqrt(n) / (shrinkage + np.sqrt(n)))
 
-    Omega = sum over nodes of phi psi', block-diagonal by label, is not built: it would have an
-    entry for every pair of features that meet at a node.
+
+def is_small(n: IntArray, m: IntArray, shrinkage: float) -> BoolArray:
+    """Whether the factors of rules seen n times take fewer numbers than whole tensors.
+
+    `m` [n_rules, 3] holds the lengths of the three vectors of each rule.
+    """
+    rank = n if shrinkage == 0.0 else np.where(n == 1, 2, 4 * n + 2)
+    return np.asarray(rank * m.sum(axis=1) < m.prod(axis=1))
+
+
+def whole_tensor(sums: RuleSums, n: int, label: LabelMeans, shrinkage: float) -> RuleTensor:
+    """Smoothed E of a rule seen n times, as a whole tensor."""
+    lam = trust(n, shrinkage)
+    E1 = sums.zyw / n
+    if lam == 1.0:
+        return RuleTensor(0, E1.ravel())
+    ez, ey, ew = sums.z / n, sums.y / n, sums.w / n
+    E2 = (
+        (sums.zy / n)[:, :, None] * ew
+        + (sums.zw / n)[:, None, :] * ey[None, :, None]
+        + (sums.yw / n)[None, :, :] * ez[:, None, None]
+    ) / 3
+    E3 = ez[:, None, None] * ey[:, None] * ew
+    E4 = label.z[:, None, None] * label.y[:, None] * label.w
+    E = lam * E1 + (1 - lam) * (lam * E2 + (1 - lam) * (lam * E3 + (1 - lam) * E4))
+    return RuleTensor(0, E.ravel())
+
+
+def factored_tensor(
+    z: FloatArray, y: FloatArray, w: FloatArray, label: LabelMeans, shrinkage: float
+) -> RuleTensor:
+    """Smoothed E of one rule as a sum of outer products of its instances' vectors."""
+    n, lam = len(z), trust(len(z), shrinkage)
+    last, second = (1 - lam) ** 3, (1 - lam) * lam / 3
+    if lam == 1.0:
+        factors = [z / n, y, w]
+    elif n == 1:  # E1 = E2 = E3
+        factors = [
+            np.vstack([(1 - last) * z, last * label.z]),
+            np.vstack([y, label.y]),
+            np.vstack([w, label.w]),
+        ]
+    else:
+        ez, ey, ew = (np.broadcast_to(rows.mean(axis=0), rows.shape) for rows in (z, y, w))
+        factors = [
+            np.vstack([lam * z / n, second * z / n, second * z / n, second * ez / n,
+                       (1 - lam) ** 2 * lam * ez[:1], last * label.z]),
+            np.vstack([y, y, ey, y, ey[:1], label.y]),
+            np.vstack([w, ew, w, w, ew[:1], label.w]),
+        ]  # fmt: skip
+    return RuleTensor(len(factors[0]), np.concatenate([f.ravel() for f in factors]))
+
+
+class RuleLayout(NamedTuple):
+    """Which rules keep their instances, and where the sums of the others start."""
+
+    rules: IntArray  # [n_rules, 3]: symbols
+    seen: IntArray  # [n_rules]: counts
+    keeps: BoolArray  # [n_rules]: whether a rule keeps its instances
+    start: IntArray  # [n_rules + 1]: offsets of the flat `RuleSums` of rules that keep none
+    n_entries: int  # of the lexicon
+
+    @classmethod
+    def of(
+        cls, rules: IntArray, count: IntArray, m: IntArray, shrinkage: float, n_entries: int
+    ) -> RuleLayout:
+        """The layout of rules with these counts, and of labels with `m` states each."""
+        keeps = is_small(count, m[rules], shrinkage)
+        a, b, c = m[rules].T
+        sizes = np.where(keeps, 0, a * b * c + a * b + a * c + b * c + a + b + c)
+        return cls(rules, count, keeps, np.append(0, np.cumsum(sizes)), n_entries)
+
+
+class NodeMeans(NamedTuple):
+    """Means over the nodes of each label, [n_symbols, m]."""
+
+    # the diagonal of Sigma^a = E[y z' | a], up to the accuracy of the SVD; 1 where it is 0
+    sigma: FloatArray
+    # of y, and of z / sigma
+    y: FloatArray
+    z: FloatArray
+
+
+def rule_tensors(
+    layout: RuleLayout,
+    m: IntArray,
+    flat: FloatArray,
+    instances: tuple[IntArray, FloatArray, FloatArray, FloatArray],
+    means: NodeMeans,
+    symbol_count: FloatArray,
+    shrinkage: float,
+) -> tuple[IntArray, FloatArray]:
+    """Tensors C[a -> b c] = n(r) / M(a) * E of all rules that were seen: their ranks and numbers.
 
     Parameters
     ----------
-    scales
-        Scales of the inside and outside features, [n_features] each.
+    symbol_count : [n_symbols]
+        M(a).
+    flat
+        `RuleSums` of the rules that do not keep their instances.
+    instances
+        The instances of rules that keep them: rule, z, y and w.
     """
-    from sapwood.constituency.learn.kernels.node_features import scatter
-
-    ids = rows.inside, rows.outside
-    mixed = gather_vectors(ids[1 - side], scales[1 - side], X)
-    out = np.zeros((len(scales[side]), X.shape[1]))
-    scatter(ids[side], scales[side], mixed, out)
-    return out
-
-
-@dataclass(frozen=True, eq=False)
-class NodeProjection:
-    """The features of all nodes, and the singular vectors that project them."""
-
-    features: Features
-    vectors: SingularVectors
-    m: IntArray  # [n_symbols]: states of each label
-    singular_values: FloatArray  # [n_symbols, n_states]
-
-
-def project_nodes(
-    data: TrainingData, n_states: int, settings: FeatureSettings | None = None, *, seed: int = 0
-) -> NodeProjection:
-    """Step 0 of Figure 7 for all labels at once; cached in the training data."""
-    settings = settings or FeatureSettings()
-    key = settings, n_states, seed
-    if key not in data.projections:
-        features = node_features(data, settings)
-        svd = _decompose(data, features, n_states, seed)
-        # over each label's largest where they are unscaled: those have no common unit
-        values = svd.s if settings.scaled else svd.s / np.maximum(svd.s[:, :1], 1e-300)
-        m = states_by_label(values, data.counts.symbols, n_states)
-        scales = features.inside.weight, features.outside.weight
-        vectors = SingularVectors(*scales, svd.U, svd.V, m)
-        data.projections[key] = NodeProjection(features, vectors, m, svd.s)
-    return data.projections[key]
+    ranks, parts, count = [], [np.zeros(0)], layout.seen
+    rule_of, Z, Y, W = instances
+    groups = group_rows(rule_of, len(layout.rules))
+    # a part of a treebank shares the inventory of the whole; the grammar has the rules seen
+    for r in np.flatnonzero(count).tolist():
+        a, b, c = layout.rules[r].tolist()
+        i, j, k = m[[a, b, c]].tolist()
+        probability = count[r] / symbol_count[a]
+        sigma = means.sigma[a, :i]
+        label = LabelMeans(means.z[a, :i], means.y[b, :j], means.y[c, :k])
+        if layout.keeps[r]:
+            z, y, w = Z[groups[r], :i], Y[groups[r], :j], W[groups[r], :k]
+            label = label._replace(z=label.z * probability)
+            tensor = factored_tensor(z / sigma * probability, y, w, label, shrinkage)
+        else:
+            own = RuleSums.from_flat(flat[layout.start[r] : layout.start[r + 1]], i, j, k)
+            tensor = whole_tensor(own.divide_outside(sigma), int(count[r]), label, shrinkage)
+            tensor = tensor._replace(numbers=tensor.numbers * probability)
+        ranks.append(tensor.rank)
+        parts.append(tensor.numbers)
+    return np.array(ranks, dtype=np.int64), np.concatenate(parts)
 
 
-def _decompose(data: TrainingData, features: Features, n_states: int, seed: int) -> BlockSVD:
-    """Singular vectors of Omega^a (Figure 8): products are sums over shards."""
-    sides = features.inside, features.outside
-    scales = sides[0].weight, sides[1].weight
-    per_node = 1.0 / np.maximum(data.counts.symbols, 1.0)  # Omega is a mean over M(a) nodes
-    shares = [np.repeat(per_node, np.diff(side.start))[:, None] for side in sides]
-
-    def times(side: int, X: FloatArray) -> FloatArray:  # noqa: N803
-        total = data.engine.total(covariance_product, features.rows, scales, X, side)
-        return total * shares[side]
-
-    return block_svd(
-        partial(times, 0), partial(times, 1), sides[0].start, sides[1].start, n_states,
-        rng=np.random.default_rng(seed),
-    )  # fmt: skip
-
-
-def states_by_label(values: FloatArray, count: FloatArray, m: int) -> IntArray:
-    """Number of states of each label: at most m, fewer for rare labels and tiny singular values.
-
-    A label has 1 state up to 10 nodes and m from 100 on, and a linear number between.
-    """
-    share = np.clip((count - FEW) / (ENOUGH - FEW), 0.0, 1.0)
-    by_count = 1 + np.floor(share * (m - 1)).astype(np.int64)
-    by_value = (values > LEAST_VALUE).sum(axis=1)
-    return np.asarray(np.maximum(1, np.minimum(by_count, by_value)))
-
-
-def projection_bytes(data: TrainingData, n_states: int) -> float:
-    """Estimate the bytes of the features of all nodes and of their singular vectors."""
-    n = data.n_nodes_here
-    return KERNEL_BYTES + FEATURE_NODE_BYTES * n + 8 * 6 * FEATURES_PER_NODE * n * n_states
+SPECTRUM_LABELS = 40  # labels whose singular values are kept with the model
+# Likewise: numbers that a factored tensor has for each instance of its rule and each state.
+FACTOR_RANK = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +281,7 @@ class ProjectedSums:
     @classmethod
     def of(cls, rows: FeatureRows, vectors: SingularVectors, layout: RuleLayout) -> ProjectedSums:
         """Steps 1 and 2 of Figure 7 for one shard."""
-        Y, Z = vectors.vectors(rows)  # noqa: N806
+        Y, Z = vectors.vectors(rows)
         n_symbols, m = len(vectors.m), Y.shape[1]
         entry, count = np.zeros((layout.n_entries, m)), np.zeros(layout.n_entries)
         for found in rows.entry:
@@ -240,8 +306,8 @@ class ProjectedSums:
 
 def _rule_sums(
     rows: FeatureRows,
-    Y: FloatArray,  # noqa: N803
-    Z: FloatArray,  # noqa: N803
+    Y: FloatArray,
+    Z: FloatArray,
     m: IntArray,
     layout: RuleLayout,
 ) -> FloatArray:

@@ -1,15 +1,16 @@
-"""From a sentence to its pruned forest, with the posteriors of a member (SPECTRAL, Figure 5).
+"""From a sentence to its pruned forest, with posteriors of members (SPECTRAL, Figure 5).
 
 The plain grammar fills the full chart, inside and outside; labelled spans of low posterior are
 pruned. A latent grammar then runs its vectors, and a `FeatureGrammar` the scores of its features,
-over the pruned forest.
+over the pruned forest. Members that prune alike share it: the one with the fewest states prunes it
+once more, so that the larger ones see only probable items.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import inf, log
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sapwood.constituency.grammar.latent_grammar import LatentGrammar
     from sapwood.constituency.parse.kernels.coarse import Chart, Tags
     from sapwood.constituency.parse.kernels.forest import Forest
+    from sapwood.constituency.parse.posteriors import ChartGroup
     from sapwood.constituency.parse.prepared import PlainTables, PreparedGrammar
 
 # Size of a buffer that a thread keeps: 32 MB, for 90 words with the rules of the Penn sample.
@@ -42,6 +44,14 @@ SMALLEST = 5e-324  # the least positive number: keeps every item of positive pos
 TAG_RATIO = 1e-3
 # Without a parse, a sentence is charted again with no beam and this threshold.
 LAST_THRESHOLD = 1e-10
+
+
+class Pruning(NamedTuple):
+    """How much of a chart is pruned; the parameters of `Parser`."""
+
+    threshold: float
+    beam: float
+    middle: float
 
 
 class PrunedForest(NamedTuple):
@@ -456,3 +466,108 @@ def leaf_vectors(grammar: LatentGrammar, pruned: PrunedForest) -> tuple[Starts, 
     if len(pruned.factors):
         vectors[:stop] *= np.repeat(pruned.factors, m)
     return start.astype(np.uint64), vectors
+
+
+LEAST_FACTOR = 1e-6  # least posterior in a product: one member alone cannot rule a rule out
+
+
+def prune_more(
+    by: ForestPosteriors, least: float, *parts: ForestPosteriors
+) -> list[ForestPosteriors]:
+    """Posteriors without the items that have less than a least posterior under one member."""
+    forest = by.pruned.forest
+    items = np.abs(by.items) >= least
+    edges = items[forest.head] & items[forest.left] & items[forest.right]
+    number = (np.cumsum(items) - 1).astype(np.uint32)
+    kept = forest._replace(
+        symbol=forest.symbol[items], start=forest.start[items], end=forest.end[items],
+        head=number[forest.head[edges]], left=number[forest.left[edges]],
+        right=number[forest.right[edges]], rule=forest.rule[edges],
+    )  # fmt: skip
+    roots, entries = by.pruned.roots, by.pruned.entries
+    pruned = by.pruned._replace(
+        forest=kept, roots=number[roots[items[roots]]].astype(np.int64),
+        entries=entries[items[: len(entries)]],
+        factors=by.pruned.factors[items[: len(by.pruned.factors)]],
+    )  # fmt: skip
+    return [
+        one._replace(
+            pruned=pruned,
+            items=one.items[items],
+            edges=one.edges[edges] if len(one.edges) else one.edges,
+        )
+        for one in parts
+    ]
+
+
+def combine_posteriors(
+    parts: Sequence[ForestPosteriors], weights: Sequence[float], combine: str
+) -> ForestPosteriors:
+    """The weighted mean, or product, of posteriors over the same forest."""
+    weight = np.asarray(weights) / sum(weights)
+    items = np.array([np.clip(part.items, 0.0, 1.0) for part in parts])
+    edges = np.array([np.clip(part.edges, 0.0, 1.0) for part in parts])
+    if combine == "product":
+        items, edges = (np.log(np.maximum(x, LEAST_FACTOR)) for x in (items, edges))
+    items, edges = weight @ items, weight @ edges
+    if combine == "product":
+        items, edges = np.exp(items), np.exp(edges)
+    logs = np.array([part.log_prob for part in parts])
+    return parts[0]._replace(
+        items=items, edges=edges,
+        log_prob=float(np.log(weight @ np.exp(logs - logs.max())) + logs.max()),
+        n_negative=sum(part.n_negative for part in parts),
+    )  # fmt: skip
+
+
+def sentence_posteriors(
+    group: ChartGroup, words: list[str], pruning: Pruning, constraints: Constraints | None = None
+) -> tuple[ForestPosteriors | None, float | None]:
+    """Mean posteriors of members that share a chart, and the plain log-probability of the sentence.
+
+    None in place of the posteriors when no member has a parse; a sentence of one word has no plain
+    log-probability, since there is no chart of it.
+    """
+    if len(words) == 1:
+        return _one_word_mean(group, words[0], constraints), None
+    plain_log_prob = None
+    for plain in pruned_forests(group.members[0], words, *pruning[:2], constraints):
+        plain_log_prob = plain.log_prob if plain_log_prob is None else plain_log_prob
+        found = mean_posteriors(group, plain, pruning.middle)
+        if found is not None:
+            return found, plain_log_prob
+    return None, plain_log_prob
+
+
+def _one_word_mean(
+    group: ChartGroup, word: str, constraints: Constraints | None
+) -> ForestPosteriors | None:
+    found = [one_word_posteriors(member, word, constraints) for member in group.members]
+    parts = [part for part in found if part is not None]
+    if not parts:
+        return None
+    # Members leave out tags without any weight; where that differs, only the first is used.
+    first = parts[0].pruned.forest.symbol
+    is_same = all(np.array_equal(part.pruned.forest.symbol, first) for part in parts)
+    if len(parts) == 1 or not is_same:
+        return parts[0]
+    weights = [float(w) for part, w in zip(found, group.weights, strict=True) if part]
+    return combine_posteriors(parts, weights, "mean")
+
+
+def mean_posteriors(
+    group: ChartGroup, plain: ForestPosteriors, middle: float
+) -> ForestPosteriors | None:
+    """Posteriors of all members over a pruned forest, which the first of them prunes once more."""
+    parts, weights = [], []
+    for k, (member, weight) in enumerate(zip(group.members, group.weights, strict=True)):
+        part = posteriors(member, plain)
+        if part is None:
+            continue
+        if k == 0 and len(group.members) > 1 and middle > 0.0:
+            plain, part = prune_more(part, middle, plain, part)
+        parts.append(part)
+        weights.append(float(weight))
+    if not parts or len(group.members) == 1:
+        return parts[0] if parts else None
+    return combine_posteriors(parts, weights, group.combine)

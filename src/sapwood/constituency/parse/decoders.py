@@ -1,4 +1,4 @@
-"""Decoders: which tree of a forest to return, and which comes next.
+"""Decoders: which tree to return for a sentence.
 
 The first three score items and edges and share one dynamic program:
 
@@ -6,21 +6,32 @@ The first three score items and edges and share one dynamic program:
     goodman    maximise the sum of constituent posteriors (Goodman 1996)
     max-rule   maximise the product of rule posteriors (Petrov and Klein 2007)
 
-With a network among the members, f1 looks beyond the forest (`constituency/parse/spans.py`).
+With a network among the members no chart has pruned the trees, so that f1 lets every tree over the
+words compete.
 Viterbi maximises the probability of one derivation and has charts of its own. A sentence without a
 parse gets its best pieces, side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.constituency.data.transform import restore
+from sapwood.constituency.grammar.constraints import Constraints, has_labels
+from sapwood.constituency.parse.posteriors import split_codes
+from sapwood.core.arrays import FloatArray, IntArray, cell
+from sapwood.corpora.tree import ROOT, Tree
+
+if TYPE_CHECKING:
+    from sapwood.constituency.parse.posteriors import BracketPosteriors
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sapwood.constituency.data.transform import restore_words
 from sapwood.constituency.parse.charts import (
     SMALLEST,
     PrunedForest,
@@ -28,10 +39,7 @@ from sapwood.constituency.parse.charts import (
     sentence_log,
     tag_weights,
 )
-from sapwood.core.arrays import FloatArray, IntArray, cell, group_rows
 from sapwood.core.errors import SapwoodError
-from sapwood.core.k_best import Edges, k_best
-from sapwood.corpora.tree import ROOT, Tree
 
 if TYPE_CHECKING:
     from sapwood.constituency.grammar.latent_grammar import LatentGrammar
@@ -46,7 +54,6 @@ Nodes = list[tuple[int, int, int, int]]  # (symbol, left place, right place, sta
 # correct - (F1 / 2) predicted: half of an F1 of 88 %, and dev F1 is flat from 0.4 to 0.5.
 BRACKET_COST = 0.44
 TAG_GAIN = 0.1  # tags are no brackets: they only decide between trees that are equal otherwise
-MAX_DUPLICATES = 1000  # derivations of trees already listed that are skipped
 LEAST_POSTERIOR = 1e-12  # below this a posterior of a spectral model is noise
 
 
@@ -124,36 +131,7 @@ def decode(parsed: LabelledForest, decoder: str) -> tuple[Tree, Decoded] | None:
         best = forest_tree(found.pruned, GAINS[decoder](parsed))
     if best is None:
         return None
-    return restore_words(found.prepared.grammar, found.pruned.words, best.nodes), best
-
-
-def best_trees(
-    parsed: LabelledForest, decoder: str, tree: Tree, best: Decoded, k: int
-) -> tuple[list[Tree], list[Decoded]]:
-    """The k best different trees of a forest, in falling order; the best one is given."""
-    out, lowest, duplicates = {tree: best}, best.score, 0
-    pruned, grammar = parsed.posteriors.pruned, parsed.posteriors.prepared.grammar
-    if decoder == "viterbi" and not grammar.is_plain:
-        rest = next_derivations(grammar, pruned)
-    else:
-        rest = next_trees(pruned, GAINS[decoder](parsed))
-    with closing(rest):
-        for found in rest:
-            tree = restore_words(grammar, pruned.words, found.nodes)
-            lowest = min(lowest, found.score)  # sums in another order differ in their last digit
-            if tree not in out:
-                out[tree] = found._replace(score=lowest)
-            else:
-                duplicates += 1
-            if len(out) >= k or duplicates > MAX_DUPLICATES:
-                break
-    return list(out), list(out.values())
-
-
-def restore_words(grammar: LatentGrammar, words: list[str], nodes: Nodes) -> Tree:
-    """The tree over the words of a sentence that nodes stand for."""
-    spelled = [(a, b, c, words[i] if b < 0 else None) for a, b, c, i in nodes]
-    return restore(grammar.symbols, spelled)
+    return restore_words(found.prepared.grammar.symbols, found.pruned.words, best.nodes), best
 
 
 def forest_tree(pruned: PrunedForest, gains: Gains) -> Decoded | None:
@@ -281,87 +259,6 @@ def _viterbi_latent(grammar: LatentGrammar, pruned: PrunedForest) -> Decoded | N
     return Decoded(score, nodes_of(forest, *backtrace_items(forest, used, root)))
 
 
-def next_trees(pruned: PrunedForest, gains: Gains) -> Generator[Decoded, None, None]:
-    """Trees of a forest from the best down."""
-    from sapwood.constituency.parse.kernels.forest import best_derivations
-
-    forest = pruned.forest
-    best, _ = best_derivations(forest, gains.items, gains.edges)
-    edges_of = group_rows(forest.head, len(best))
-
-    def incoming(item: int) -> Hyperedges:
-        edges = edges_of[item]
-        tails = np.column_stack([forest.left[edges], forest.right[edges]])
-        return gains.items[item] + gains.edges[edges], tails, edges
-
-    roots = (gains.roots, pruned.roots[:, None], pruned.roots)
-    return _trees(forest, np.arange(len(best)), best, roots, incoming)
-
-
-def next_derivations(
-    grammar: LatentGrammar, pruned: PrunedForest
-) -> Generator[Decoded, None, None]:
-    """Trees of a latent grammar's forest from the best down, each with its best hidden states.
-
-    A tree's score is the log-probability of its likeliest derivation, states included: what the
-    Viterbi decoder maximises. Each tree is listed once, whatever the states, so that the many
-    derivations of one tree do not stand between it and the next.
-    """
-    forest, n = pruned.forest, len(pruned.words)
-    start, delta, _ = latent_viterbi(grammar, pruned)
-    begin, m = start.astype(np.int64), grammar.n_states[forest.symbol]
-    item_of = np.repeat(np.arange(len(m)), m)
-    i, j = forest.start.astype(np.int64), forest.end.astype(np.int64)
-    scale = pruned.scale[cell(i, j, n)]
-    with np.errstate(divide="ignore"):  # weight 0 is log-probability -inf
-        best = np.log(delta) + scale[item_of] * np.log(2.0)
-        log_root = np.log(grammar.root)
-    edges_of = group_rows(forest.head, len(m))
-
-    def by_states(edge: int, h: int) -> Hyperedges:
-        children = [int(forest.left[edge]), int(forest.right[edge])]
-        with np.errstate(divide="ignore"):
-            gain = np.log(grammar.tensor(int(forest.rule[edge]))[h])
-        tails = np.indices(gain.shape).reshape(2, -1).T + begin[children]
-        return gain.ravel(), tails, np.full(gain.size, edge)
-
-    def incoming(node: int) -> Hyperedges:
-        item = int(item_of[node])
-        parts = [by_states(edge, node - int(begin[item])) for edge in edges_of[item].tolist()]
-        weight, tails, edge = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return weight, tails, edge
-
-    nodes = np.concatenate([np.arange(begin[x], begin[x + 1]) for x in pruned.roots])
-    state = nodes - begin[item_of[nodes]] + grammar.state_start[forest.symbol[item_of[nodes]]]
-    roots = (log_root[state], nodes[:, None], item_of[nodes])
-    return _trees(forest, item_of, best, roots, incoming)
-
-
-# Weights, tails and names of the hyperedges of a node, see `k_best.Edges`.
-Hyperedges = tuple[FloatArray, IntArray, IntArray]
-
-
-def _trees(
-    forest: Forest,
-    item_of: IntArray,
-    best: FloatArray,
-    roots: Hyperedges,
-    incoming: Callable[[int], Hyperedges],
-) -> Generator[Decoded, None, None]:
-    """The derivations of a node above all roots, as trees."""
-    top, is_leaf = len(item_of), forest.end - forest.start == 1
-    symbol, start = forest.symbol.tolist(), forest.start.tolist()
-
-    def edges(node: int) -> Edges:
-        if node < top and is_leaf[item_of[node]]:
-            return Edges([float(best[node])], [()], [int(item_of[node])])
-        return Edges.best_first(*(roots if node == top else incoming(node)), best)
-
-    for score, nodes in k_best(top, edges):
-        rows = [(int(item_of[node]), tails or (-1, -1)) for node, tails in nodes[:-1]]
-        yield Decoded(score, [(symbol[x], left, right, start[x]) for x, (left, right) in rows])
-
-
 # A sentence without a parse is cut into pieces, neighbouring labelled spans, so that
 #
 #     sum over pieces of  log delta[i, j, a] + log P(a) - PRICE
@@ -407,7 +304,7 @@ def _pieces(prepared: PreparedGrammar, words: list[str]) -> list[Tree]:
     for i, j in _best_cut(spans.weight):
         item = (int(spans.symbol[i, j]), i, j)
         nodes = backtrace(prepared, tags, delta, scale, item)
-        out.append(restore_words(prepared.grammar, words, nodes))
+        out.append(restore_words(prepared.grammar.symbols, words, nodes))
     return out
 
 
@@ -473,3 +370,103 @@ def _best_cut(weight: FloatArray) -> list[tuple[int, int]]:
         spans.append((int(back[j]), j))
         j = int(back[j])
     return spans[::-1]
+
+
+def unconstrained_tree(
+    brackets: BracketPosteriors,
+    words: Sequence[str],
+    names: Sequence[str],
+    chains: Mapping[frozenset[str], tuple[str, ...]],
+    constraints: Constraints | None = None,
+) -> tuple[Tree, Decoded]:
+    """The tree of highest expected F1 among all trees over the words, and its score.
+
+    Labels over the same words stand in the order of `chains`, outermost first, by their set; sets
+    that are not in there stand in the order of their posteriors.
+    """
+    from sapwood.constituency.parse.kernels.span_trees import best_spans
+
+    n = len(words)
+    label, start, end, is_tag = split_codes(brackets.code, n)
+    tags, score = _likeliest_tags(brackets.p, label, start, is_tag, n)
+    is_used = ~is_tag & (brackets.p > BRACKET_COST)
+    whole = np.flatnonzero(~is_tag & (end - start == n))
+    if n > 1 and len(whole) and not is_used[whole].any():
+        is_used[whole[brackets.p[whole].argmax()]] = True  # a sentence has a label
+    used = np.flatnonzero(is_used)
+    used = used[np.argsort(-brackets.p[used], kind="stable")]
+    where = cell(start[used], end[used], n)
+    gain = np.bincount(where, brackets.p[used] - BRACKET_COST, n * (n + 1) // 2).astype(float)
+    labels_of: dict[int, list[str]] = {}
+    for place, name in zip(where.tolist(), label[used].tolist(), strict=True):
+        labels_of.setdefault(place, []).append(names[name])
+    required = {} if constraints is None else constraints.required_labels()
+    if constraints is not None:
+        score -= _require(constraints, brackets, names, gain, labels_of)
+        tags = _constrained_tags(tags, names, constraints)
+    done: dict[tuple[int, int], tuple[Tree, ...]] = {}
+    for i, j, k in best_spans(gain, n)[::-1].tolist():  # children before parents
+        if k:
+            kids = done.pop((i, k)) + done.pop((k, j))
+        else:
+            kids = (Tree._trusted(names[tags[i]], (words[i],)),)
+        place = cell(i, j, n)
+        found = labels_of.get(place, [])
+        score += gain[place]
+        ordered = chains.get(frozenset(found), tuple(found))
+        if required and not has_labels(ordered, required.get((i, j), ())):
+            first = required[i, j]
+            ordered = (*first, *(name for name in ordered if name not in first))
+        for name in reversed(ordered):
+            kids = (Tree._trusted(name, kids),)
+        done[i, j] = kids
+    kids = done[0, n]
+    tree = kids[0] if kids[0].label == ROOT else Tree._trusted(ROOT, kids)
+    return tree, Decoded(float(score), [])
+
+
+def _require(
+    constraints: Constraints,
+    brackets: BracketPosteriors,
+    names: Sequence[str],
+    gain: FloatArray,
+    labels_of: dict[int, list[str]],
+) -> float:
+    """Add gains for the required phrases that no tree without them can reach; their sum.
+
+    A phrase without a label gets the most probable one.
+    """
+    n = constraints.n
+    label, start, end, is_tag = split_codes(brackets.code, n)
+    for i, j, labels in constraints.required:
+        found = labels_of.setdefault(int(cell(i, j, n)), [])
+        found += [name for name in labels if name not in found]
+        if not found:
+            here = np.flatnonzero((start == i) & (end == j) & ~is_tag)
+            here = here[np.argsort(-brackets.p[here], kind="stable")]
+            best = (*(names[k] for k in label[here].tolist()), *names)
+            allowed = (x for x in best if x != ROOT and constraints.allows(i, j, (x,)))
+            found.append(next(allowed))
+        gain[cell(i, j, n)] += n + 1.0
+    return (n + 1.0) * len(constraints.required)
+
+
+def _constrained_tags(tags: list[int], names: Sequence[str], constraints: Constraints) -> list[int]:
+    """The tags of the words, where those that constraints exclude are the likeliest allowed."""
+    numbers = {name: number for number, name in enumerate(names)}
+    return [
+        tag if given is None or given.get(names[tag], 0.0) > 0.0
+        else numbers[max(given, key=lambda name: given[name])]
+        for tag, given in zip(tags, constraints.tags, strict=True)
+    ]  # fmt: skip
+
+
+def _likeliest_tags(
+    p: FloatArray, label: IntArray, start: IntArray, is_tag: npt.NDArray[np.bool_], n: int
+) -> tuple[list[int], float]:
+    """The likeliest tag of each word (label 0 for a word without any), and their score."""
+    order = np.flatnonzero(is_tag)
+    order = order[np.argsort(p[order], kind="stable")]
+    tags, best = np.zeros(n, np.int64), np.zeros(n)
+    tags[start[order]], best[start[order]] = label[order], p[order]  # the last of several stays
+    return tags.tolist(), TAG_GAIN * float(best.sum())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -21,26 +22,25 @@ from sapwood.constituency.grammar.constraints import (
     constrain,
 )
 from sapwood.constituency.grammar.ensemble import Model
-from sapwood.constituency.parse.charts import SMALLEST, ForestPosteriors
+from sapwood.constituency.parse.charts import SMALLEST, ForestPosteriors, Pruning
 from sapwood.constituency.parse.decoders import (
     DECODERS,
     Decoded,
-    best_trees,
     decode,
     join_pieces,
     root_label,
+    unconstrained_tree,
 )
+from sapwood.constituency.parse.k_best import best_trees
 from sapwood.constituency.parse.posteriors import (
     BracketPosteriors,
     LabelledForest,
     PreparedEnsemble,
-    Pruning,
     SentencePosteriors,
     normalise_tags,
     split_codes,
 )
 from sapwood.constituency.parse.prepared import derivation_log_probs, signed_log_probs
-from sapwood.constituency.parse.spans import unconstrained_tree
 from sapwood.core.arrays import BoolArray, FloatArray, IntArray, SignedLog
 from sapwood.core.compiling import short_work
 from sapwood.core.errors import (
@@ -52,6 +52,8 @@ from sapwood.core.errors import (
     describe,
     join_words,
 )
+from sapwood.corpora.conventions import PENN, convention_of, make_tokenizer
+from sapwood.corpora.running_text import Splitter, TextSentence, one_sentence, sentences_of
 from sapwood.corpora.tokenize import PennTokenizer, Tokenizer
 from sapwood.corpora.tree import ROOT, Tree
 from sapwood.execute import Engine, Threads, Windows, as_engine
@@ -131,6 +133,9 @@ class Parse:
     kind
         `parsed`; `joined` where the grammar had no parse and the tree is made of the best pieces;
         `flat` where the sentence was too long to chart.
+    source
+        The sentence as it stands in a text, with the places of its words; None for a sentence
+        that was given as words.
     """
 
     words: list[str]
@@ -142,6 +147,7 @@ class Parse:
     _best: Decoded | None = field(default=None, repr=False)
     _pruning: Pruning = field(default=Pruning(THRESHOLD, BEAM, 0.0), repr=False)
     _constraints: Constraints | None = field(default=None, repr=False)
+    source: TextSentence | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"<{self.kind if self.is_fallback else 'Parse'}: {self.tree}>"
@@ -149,6 +155,23 @@ class Parse:
     def _repr_svg_(self) -> str:
         """The picture that a notebook shows."""
         return self.tree.svg()
+
+    @property
+    def offsets(self) -> list[tuple[int, int]] | None:
+        """Start and end of each word in the text; None for a sentence that was given as words.
+
+        Examples
+        --------
+        >>> import sapwood as sw
+        >>> parse = sw.Parser(sw.bundled_grammar()).parse_text("The dog sleeps.")
+        >>> parse.offsets
+        [(0, 3), (4, 7), (8, 14), (14, 15)]
+        """
+        return None if self.source is None else self.source.offsets
+
+    def located(self, source: TextSentence) -> Parse:
+        """The same parse of a sentence as it stands in a text."""
+        return replace(self, source=source)
 
     @property
     def is_fallback(self) -> bool:
@@ -492,10 +515,9 @@ class Parser:
         Parameters
         ----------
         text
-            One sentence; text is not split into sentences.
+            One sentence; `parse_document` splits text into sentences.
         tokenize
-            A function from the text to its words; by default `PennTokenizer` with the model's
-            vocabulary.
+            A function from the text to its words; by default the one for the model's treebank.
         tags, spans, forbidden
             As in `parse`; they count the words that the tokenizer makes, `sleeps` and `.` in
             `sleeps.`.
@@ -507,12 +529,55 @@ class Parser:
         >>> print(parser.parse_text("The dog sleeps.").tree)
         (TOP (S (NP (DT The) (NN dog)) (VP (VBZ sleeps)) (. .)))
         """
-        words = (tokenize or self._tokenizer)(text)
-        return self.parse(words, tags=tags, spans=spans, forbidden=forbidden)
+        source = one_sentence(text, tokenize or self.tokenizer)
+        parse = self.parse(source.words, tags=tags, spans=spans, forbidden=forbidden)
+        return parse.located(source)
+
+    def parse_document(
+        self,
+        text: str,
+        *,
+        tokenize: Tokenizer | None = None,
+        split: Splitter | None = None,
+        jobs: Engine | int | None = 1,
+    ) -> Iterator[Parse]:
+        """Parse the sentences of running text, in order, with the places of their words.
+
+        Parameters
+        ----------
+        text
+            Paragraphs of any number of sentences.
+        tokenize
+            A function from a sentence to its words; by default the one for the model's treebank.
+        split
+            A function from a paragraph to its sentences; by default that of
+            `sapwood.corpora.running_text`.
+        jobs
+            As in `parse_many`.
+
+        Examples
+        --------
+        >>> import sapwood as sw
+        >>> parser = sw.Parser(sw.bundled_grammar())
+        >>> for parse in parser.parse_document("The dog sleeps. A girl saw it."):
+        ...     print(parse.source.text, parse.offsets[0])
+        The dog sleeps. (0, 3)
+        A girl saw it. (16, 17)
+        """
+        waiting: deque[TextSentence] = deque()
+
+        def words() -> Iterator[list[str]]:
+            for sentence in sentences_of(text, tokenize or self.tokenizer, split):
+                waiting.append(sentence)
+                yield sentence.words
+
+        for parse in self.parse_many(words(), jobs=jobs):
+            yield parse.located(waiting.popleft())
 
     @cached_property
-    def _tokenizer(self) -> PennTokenizer:
-        return PennTokenizer(self._first.lexicon.words)
+    def tokenizer(self) -> PennTokenizer:
+        """The function from a sentence to its words, as the model's treebank has them."""
+        return make_tokenizer(convention_of(self.model, PENN), self._first.lexicon.words)
 
     def parse_many(
         self,
@@ -600,8 +665,6 @@ class Parser:
         read: Sequence[BracketPosteriors] | None = None,
     ) -> Parse:
         """Parse by charts; where they have no parse, join the best pieces side by side."""
-        if read is None and self._prepared.readers:
-            (read,) = self._prepared.read_many([(words, constraints)])
         # A second time without the middle pruning where that has left no whole tree.
         for pruning in dict.fromkeys((self._pruning, self._pruning._replace(middle=0.0))):
             found = self._prepared.bracket_posteriors(words, pruning, constraints, read)

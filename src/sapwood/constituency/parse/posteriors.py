@@ -1,10 +1,13 @@
 """Posteriors of brackets, averaged over the members of an ensemble.
 
-Members that prune alike form a group and share one chart: the one with the fewest states runs over
-the chart first and prunes it once more, so that the larger ones see only probable items. Groups,
-and members that need no chart, are averaged over brackets, which are labels of the treebank over
-words: a joint symbol (`S|VP`) stands for several brackets, an intermediate one (`@VP:>PP`) for
-none. The ensemble knows no kinds of members.
+Members that prune alike form a group and share one chart. Groups, and members that need no chart,
+are averaged over brackets, which are labels of the treebank over words: a joint symbol (`S|VP`)
+stands for several brackets, an intermediate one (`@VP:>PP`) for none. The ensemble knows no kinds
+of members.
+
+A network needs no chart: the weight of a tree is the sum of the scores of its labelled spans.
+Binary trees stand for all trees: a span that has no label only joins its neighbours, and scores 0
+however they are joined.
 
 Notation
 --------
@@ -15,7 +18,7 @@ Notation
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,19 +27,25 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.constituency.data.transform import Symbol
+from sapwood.constituency.grammar.constraints import Constraints
+from sapwood.constituency.grammar.discriminative import SpanNetwork
 from sapwood.constituency.grammar.ensemble import Ensemble
 from sapwood.constituency.parse.charts import (
     ForestPosteriors,
+    Pruning,
     feature_log_sum,
+    mean_posteriors,
     one_word_posteriors,
-    posteriors,
     pruned_forests,
+    sentence_posteriors,
 )
 from sapwood.constituency.parse.prepared import prepare, sentence_log_weight
 from sapwood.core.arrays import FloatArray, IntArray, ranges
+from sapwood.corpora.tree import escape
+from sapwood.networks.network import Real, SentenceEncoder
+from sapwood.networks.scores import score_words_and_spans
 
 if TYPE_CHECKING:
-    from sapwood.constituency.grammar.constraints import Constraints
     from sapwood.constituency.grammar.ensemble import Model
     from sapwood.constituency.grammar.latent_grammar import LatentGrammar
     from sapwood.constituency.grammar.member import BracketReader
@@ -84,6 +93,11 @@ class LabelTable(NamedTuple):
     label: IntArray  # numbers of the labels, outermost first
     is_tag: npt.NDArray[np.bool_]  # whether each is the tag of a word, which is no bracket
 
+    def rows(self, symbol: IntArray) -> tuple[IntArray, IntArray]:
+        """The labels of symbols: for each label, the index of its symbol, and its row here."""
+        first, end = self.start[symbol], self.start[symbol + 1]
+        return np.repeat(np.arange(len(symbol)), end - first), ranges(first, end)
+
 
 def label_table(
     symbols: Sequence[Symbol], n_phrases: int, numbers: Mapping[str, int]
@@ -99,9 +113,7 @@ def label_table(
 
 def item_labels(forest: Forest, n: int, table: LabelTable) -> ItemLabels:
     """The labels of the items of a forest over n words."""
-    symbol = forest.symbol.astype(np.int64)
-    first, end = table.start[symbol], table.start[symbol + 1]
-    item, place = np.repeat(np.arange(len(symbol)), end - first), ranges(first, end)
+    item, place = table.rows(forest.symbol.astype(np.int64))
     label = table.label[place] * 2 + table.is_tag[place]  # a tag may be named like a phrase
     code = (label * (n + 1) + forest.start[item]) * (n + 1) + forest.end[item]
     return ItemLabels(item, code, table.is_tag[place])
@@ -153,17 +165,6 @@ def split_codes(
     rest, end = np.divmod(code, n + 1)
     label, start = np.divmod(rest, n + 1)
     return label // 2, start, end, label % 2 == 1
-
-
-LEAST_FACTOR = 1e-6  # least posterior in a product: one member alone cannot rule a rule out
-
-
-class Pruning(NamedTuple):
-    """How much of a chart is pruned; the parameters of `Parser`."""
-
-    threshold: float
-    beam: float
-    middle: float
 
 
 class SentenceLog(NamedTuple):
@@ -374,15 +375,7 @@ class ChartGroup:
         self, words: list[str], pruning: Pruning, constraints: Constraints | None = None
     ) -> SentencePosteriors | None:
         """Posteriors of the group; None when no member has a parse."""
-        if len(words) == 1:
-            return self._labelled(self._one_word(words[0], constraints), None)
-        plain_log_prob = None
-        for plain in pruned_forests(self.members[0], words, *pruning[:2], constraints):
-            plain_log_prob = plain.log_prob if plain_log_prob is None else plain_log_prob
-            found = self._posteriors(plain, pruning.middle)
-            if found is not None:
-                return self._labelled(found, plain_log_prob)
-        return None
+        return self._labelled(*sentence_posteriors(self, words, pruning, constraints))
 
     def log_ratio(
         self,
@@ -415,7 +408,7 @@ class ChartGroup:
 
     def read_pruned(self, plain: ForestPosteriors) -> SentencePosteriors | None:
         """Posteriors of the group over a pruned forest; None for no parse."""
-        return self._labelled(self._posteriors(plain, 0.0), plain.log_prob)
+        return self._labelled(mean_posteriors(self, plain, 0.0), plain.log_prob)
 
     def _labelled(
         self, found: ForestPosteriors | None, plain_log_prob: float | None
@@ -427,78 +420,167 @@ class ChartGroup:
         log = SentenceLog(self.owner, self.weight, found.log_prob, plain_log_prob)
         return SentencePosteriors(brackets, LabelledForest(found, rows, brackets), (log,))
 
-    def _one_word(self, word: str, constraints: Constraints | None) -> ForestPosteriors | None:
-        found = [one_word_posteriors(member, word, constraints) for member in self.members]
-        parts = [part for part in found if part is not None]
-        if not parts:
-            return None
-        # Members leave out tags without any weight; where that differs, only the first is used.
-        first = parts[0].pruned.forest.symbol
-        is_same = all(np.array_equal(part.pruned.forest.symbol, first) for part in parts)
-        if len(parts) == 1 or not is_same:
-            return parts[0]
-        weights = [float(w) for part, w in zip(found, self.weights, strict=True) if part]
-        return combine_posteriors(parts, weights, "mean")
 
-    def _posteriors(self, plain: ForestPosteriors, middle: float) -> ForestPosteriors | None:
-        parts, weights = [], []
-        for k, (member, weight) in enumerate(zip(self.members, self.weights, strict=True)):
-            part = posteriors(member, plain)
-            if part is None:
-                continue
-            if k == 0 and len(self.members) > 1 and middle > 0.0:
-                plain, part = prune_more(part, middle, plain, part)
-            parts.append(part)
-            weights.append(float(weight))
-        if not parts or len(self.members) == 1:
-            return parts[0] if parts else None
-        return combine_posteriors(parts, weights, self.combine)
+LEAST_SPAN_POSTERIOR = 1e-3  # smaller posteriors are left out: their sums change no tree
+BATCH_WORDS = 400  # words that a network reads at a time: about 8 MB of activations
+EXCLUDED = -1e4  # score of a label or span that constraints exclude: its exponential is 0
 
 
-def prune_more(
-    by: ForestPosteriors, least: float, *parts: ForestPosteriors
-) -> list[ForestPosteriors]:
-    """Posteriors without the items that have less than a least posterior under one member."""
-    forest = by.pruned.forest
-    items = np.abs(by.items) >= least
-    edges = items[forest.head] & items[forest.left] & items[forest.right]
-    number = (np.cumsum(items) - 1).astype(np.uint32)
-    kept = forest._replace(
-        symbol=forest.symbol[items], start=forest.start[items], end=forest.end[items],
-        head=number[forest.head[edges]], left=number[forest.left[edges]],
-        right=number[forest.right[edges]], rule=forest.rule[edges],
-    )  # fmt: skip
-    roots, entries = by.pruned.roots, by.pruned.entries
-    pruned = by.pruned._replace(
-        forest=kept, roots=number[roots[items[roots]]].astype(np.int64),
-        entries=entries[items[: len(entries)]],
-        factors=by.pruned.factors[items[: len(by.pruned.factors)]],
-    )  # fmt: skip
-    return [
-        one._replace(
-            pruned=pruned,
-            items=one.items[items],
-            edges=one.edges[edges] if len(one.edges) else one.edges,
+def span_posteriors(
+    scores: Real, lengths: Sequence[int], is_bare: npt.NDArray[np.bool_] | None = None
+) -> tuple[float, Real]:
+    """Log of the sum over all trees of sentences, and posteriors of labels, [n_spans, n_labels].
+
+    Scores [n_spans, n_labels] are those of the spans of one sentence after the other.
+    `is_bare` tells which spans may have no label; all where it is None.
+    """
+    from sapwood.constituency.parse.kernels.span_trees import span_marginals
+    from sapwood.networks.kernels.span_layer import row_maxima
+
+    top = row_maxima(scores)
+    top = np.maximum(top, 0 if is_bare is None else np.where(is_bare, 0, top))
+    posterior = scores - top[:, None]
+    np.exp(posterior, out=posterior)
+    # a product is quicker than a sum of short rows; a span without a label has score 0
+    bare = np.exp(-np.maximum(top, 0))
+    bare = bare if is_bare is None else bare * is_bare
+    total = posterior @ np.ones(posterior.shape[1], posterior.dtype) + bare
+    weight = (np.log(total) + top).astype(np.float64)
+    log_total, first = 0.0, 0
+    for n in lengths:
+        spans = slice(first, first + n * (n + 1) // 2)
+        log_sum, weight[spans] = span_marginals(weight[spans], n)
+        log_total, first = log_total + log_sum, spans.stop
+    posterior *= (weight / total).astype(posterior.dtype)[:, None]
+    return log_total, posterior
+
+
+class NetworkReader:
+    """A `BracketReader`: posteriors of a network as codes of brackets."""
+
+    def __init__(self, model: SpanNetwork, numbers: Mapping[str, int]) -> None:
+        self._model = model
+        self._encoder = SentenceEncoder(model.network)
+        start = np.append(0, np.cumsum([len(chain) for chain in model.labels]))
+        labels = (2 * numbers[name] for chain in model.labels for name in chain)
+        label = np.fromiter(labels, np.int64)
+        self._chains = LabelTable(start, label, np.zeros(len(label), np.bool_))
+        self._tags = np.array([2 * numbers[name] + 1 for name in model.tags], np.int64)
+
+    def read(
+        self, words: list[str], constraints: Constraints | None = None
+    ) -> tuple[IntArray, FloatArray]:
+        """Codes of brackets and tags, see `posteriors`, and their posteriors."""
+        return self.read_many([(words, constraints)])[0]
+
+    def read_many(
+        self, sentences: Sequence[tuple[list[str], Constraints | None]]
+    ) -> list[tuple[IntArray, FloatArray]]:
+        """What `read` returns for each sentence; sentences of like length are encoded together."""
+        order = sorted(range(len(sentences)), key=lambda k: -len(sentences[k][0]))
+        found: dict[int, tuple[IntArray, FloatArray]] = {}
+        for batch in _cut(order, [len(sentences[k][0]) for k in order]):
+            for k, (_, posterior, tags) in zip(
+                batch, self._posteriors([sentences[k] for k in batch]), strict=True
+            ):
+                found[k] = self._codes(posterior, tags)
+        return [found[k] for k in range(len(sentences))]
+
+    def _codes(self, posterior: Real, tags: Real) -> tuple[IntArray, FloatArray]:
+        """Codes and posteriors of a sentence from those of labels over spans, and of its tags."""
+        n = len(tags)
+        # half the time of np.nonzero of a matrix
+        kept = np.flatnonzero(posterior >= LEAST_SPAN_POSTERIOR)
+        span, chain = np.divmod(kept, posterior.shape[1])
+        word, tag = np.nonzero(tags >= LEAST_SPAN_POSTERIOR)
+        row, place = self._chains.rows(chain)  # a span has all labels of its chain
+        label = np.concatenate([self._chains.label[place], self._tags[tag]])
+        start, last = np.triu_indices(n)  # in the order of the spans
+        i = np.concatenate([start[span][row], word])
+        j = np.concatenate([last[span][row], word]) + 1
+        p = np.concatenate([posterior[span, chain][row], tags[word, tag]]).astype(float)
+        code, place = np.unique((label * (n + 1) + i) * (n + 1) + j, return_inverse=True)
+        return code, np.minimum(np.bincount(place, p, len(code)), 1.0)
+
+    def _posteriors(
+        self, sentences: Sequence[tuple[list[str], Constraints | None]]
+    ) -> Iterator[tuple[float, Real, Real]]:
+        """Log of the sum over trees, posteriors of labels over spans, and those of tags.
+
+        Sentences stand longest first.
+        """
+        scored = score_words_and_spans(
+            self._encoder,
+            [[escape(word) for word in words] for words, _ in sentences],
+            [None if one is None else self._tag_factors(one) for _, one in sentences],
         )
-        for one in parts
-    ]
+        for (words, constraints), (scores, tags) in zip(sentences, scored, strict=True):
+            yield *self._span_posteriors(scores, len(words), constraints), tags
+
+    def _span_posteriors(
+        self, scores: Real, n: int, constraints: Constraints | None
+    ) -> tuple[float, Real]:
+        """Log of the sum over the trees that constraints allow, and posteriors of labels."""
+        if constraints is None or not (constraints.required or constraints.forbidden):
+            return span_posteriors(scores, [n])
+        of_cell, allowed = constraints.cell_classes([*self._model.labels, None])
+        is_allowed = allowed[of_cell]
+        scores = np.where(is_allowed[:, :-1], scores, scores.dtype.type(EXCLUDED))
+        log_sum, posterior = span_posteriors(scores, [n], is_allowed[:, -1])
+        return log_sum, posterior * is_allowed[:, :-1]
+
+    def log_ratio(self, words: list[str], constraints: Constraints) -> float:
+        """Log-probability that the tree of a sentence satisfies constraints; -inf for never."""
+        ((free, _, of_words),) = self._posteriors([(words, None)])
+        log_tags = 0.0
+        for place, tags in enumerate(constraints.tags):
+            if tags is not None:
+                p = of_words[place]
+                mass = sum(float(p[self._number_of[x]]) * q for x, q in tags.items()
+                           if x in self._number_of)  # fmt: skip
+                log_tags += float(np.log(mass)) if mass > 0.0 else -np.inf
+        if not (constraints.required or constraints.forbidden):
+            return log_tags
+        if any(tags is not None for tags in constraints.tags):  # scores of spans depend on them
+            ((free, _, _),) = self._posteriors([(words, constraints.tags_alone())])
+        ((log_sum, _, _),) = self._posteriors([(words, constraints)])
+        return min(0.0, log_sum - free if log_sum - free > EXCLUDED / 2 else -np.inf) + log_tags
+
+    @cached_property
+    def _number_of(self) -> dict[str, int]:
+        return {tag: number for number, tag in enumerate(self._model.tags)}
+
+    def _tag_factors(self, constraints: Constraints) -> Real | None:
+        """What the probabilities of tags are multiplied by, root and end of sentence included."""
+        if all(tags is None for tags in constraints.tags):
+            return None
+        factors = np.ones((constraints.n + 2, len(self._number_of)), np.float32)
+        for place, tags in enumerate(constraints.tags):
+            known = {} if tags is None else {x: q for x, q in tags.items() if x in self._number_of}
+            if known:
+                factors[place + 1] = 0.0
+                factors[place + 1, [self._number_of[x] for x in known]] = list(known.values())
+        return factors
+
+    def megabytes(self, n: int) -> float:
+        """Memory that a sentence of n words needs, in millions of bytes."""
+        n_labels, hidden = self._model.network.weights["label.W"].T.shape
+        return float(n * (n + 1) / 2 * 4 * (2 * hidden + 3 * n_labels) / 1e6)
 
 
-def combine_posteriors(
-    parts: Sequence[ForestPosteriors], weights: Sequence[float], combine: str
-) -> ForestPosteriors:
-    """The weighted mean, or product, of posteriors over the same forest."""
-    weight = np.asarray(weights) / sum(weights)
-    items = np.array([np.clip(part.items, 0.0, 1.0) for part in parts])
-    edges = np.array([np.clip(part.edges, 0.0, 1.0) for part in parts])
-    if combine == "product":
-        items, edges = (np.log(np.maximum(x, LEAST_FACTOR)) for x in (items, edges))
-    items, edges = weight @ items, weight @ edges
-    if combine == "product":
-        items, edges = np.exp(items), np.exp(edges)
-    logs = np.array([part.log_prob for part in parts])
-    return parts[0]._replace(
-        items=items, edges=edges,
-        log_prob=float(np.log(weight @ np.exp(logs - logs.max())) + logs.max()),
-        n_negative=sum(part.n_negative for part in parts),
-    )  # fmt: skip
+def _cut(order: list[int], lengths: list[int]) -> Iterator[list[int]]:
+    """Group sentences, longest first, into batches with a limited number of words.
+
+    Examples
+    --------
+    >>> list(_cut([2, 0, 1], [300, 90, 20]))
+    [[2, 0], [1]]
+    """
+    first, n_words = 0, 0
+    for place, n in enumerate(lengths):
+        if n_words and n_words + n > BATCH_WORDS:
+            yield order[first:place]
+            first, n_words = place, 0
+        n_words += n
+    if order:
+        yield order[first:]

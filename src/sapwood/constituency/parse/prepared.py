@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.constituency.data.transform import Symbol
+from sapwood.constituency.data.transform import Symbol, Transform, pack_binary_trees
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.constraints import NO_CLASSES, Constraints, phrase_classes
 from sapwood.constituency.grammar.random_trees import expected_visits
@@ -30,7 +30,7 @@ from sapwood.constituency.parse.charts import (
     sentence_log,
     tag_weights,
 )
-from sapwood.core.arrays import FloatArray, IntArray, SignedLog, starts_of
+from sapwood.core.arrays import FloatArray, IntArray, SignedLog
 from sapwood.core.errors import as_sentence
 from sapwood.corpora.tree import ROOT, Tree, as_tree, clean, is_tree
 
@@ -81,7 +81,6 @@ class PreparedGrammar(NamedTuple):
 # The tables hold no grammars, which would keep each other alive.
 _Tables = tuple[PlainTables, "RuleTensors", Chains, "TreeGrammar"]
 _kept: WeakKeyDictionary[LatentGrammar, _Tables] = WeakKeyDictionary()
-_features: WeakKeyDictionary[Member, SpanFeatures | None] = WeakKeyDictionary()
 _keeping = RLock()
 
 
@@ -92,13 +91,11 @@ def prepare(member: Member, chart_owner: PreparedGrammar | None = None) -> Prepa
     """
     grammar = member.chart_grammar
     with _keeping:
-        if member not in _features:
-            _features[member] = member.features()
         tables = _kept.get(grammar)
         if tables is None:
             plain = _plain_tables(grammar) if chart_owner is None else chart_owner.plain
             tables = _kept[grammar] = (plain, *_own_tables(grammar))
-        return PreparedGrammar(member, grammar, *tables, _features[member])
+        return PreparedGrammar(member, grammar, *tables, member.features)
 
 
 def prepare_grammars(model: Model) -> list[PreparedGrammar]:
@@ -165,7 +162,7 @@ def _tensors_of(g: LatentGrammar) -> RuleTensors:
     parent, left = np.divmod(rest, m_left)
     return RuleTensors(
         g.tensor_start[:-1].astype(np.uint64), g.rule_rank.astype(np.uint64), weights,
-        starts_of(counts).astype(np.uint64),
+        np.append(0, np.cumsum(counts)).astype(np.uint64),
         parent.astype(np.uint16), left.astype(np.uint16), right.astype(np.uint16), weights[place],
     )  # fmt: skip
 
@@ -295,6 +292,7 @@ def _unsigned(column: IntArray) -> npt.NDArray[np.uint32]:
     return np.ascontiguousarray(column, dtype=np.uint32)
 
 
+_ANY_TRANSFORM = Transform(heads="generic")  # the weight of a tree does not depend on it
 TREES_PER_CALL = 1000  # trees that a kernel is given: Ctrl-C waits for a kernel to end
 
 
@@ -336,7 +334,8 @@ def signed_log_probs(
     logs, signs = np.full(len(cleaned), -np.inf), np.zeros(len(cleaned))
     is_kept = [tree is not None for tree in cleaned]
     if any(is_kept):
-        bank = Treebank.from_trees(tree for tree in cleaned if tree is not None)
+        packed = pack_binary_trees((tree for tree in cleaned if tree is not None), _ANY_TRANSFORM)
+        bank = Treebank(*packed)
         logs[is_kept], signs[is_kept] = _row_log_probs(model, _rows_of(bank))
     return logs, signs
 

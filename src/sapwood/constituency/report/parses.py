@@ -45,6 +45,8 @@ def parse_answer(parse: Parse, k: int = 1) -> dict[str, Any]:
 def parse_report(parse: Parse | None, k_best: int | None = None) -> dict[str, Any]:
     """A parsed sentence, with its phrases and tags and their posteriors.
 
+    A sentence of running text comes with what `source_fields` tells.
+
     Examples
     --------
     >>> import sapwood as sw
@@ -66,9 +68,32 @@ def parse_report(parse: Parse | None, k_best: int | None = None) -> dict[str, An
         "kind": parse.kind,
         "constituents": constituent_rows(parse),
     }
+    report |= source_fields(parse)
     if k_best:
         report["k_best"] = k_best_rows(parse, k_best)
     return report
+
+
+def source_fields(parse: Parse) -> dict[str, Any]:
+    """The places in a text: `text` of the sentence with its own, `words` and `constituents`.
+
+    Places are `char_start` and `char_end`, counted in characters of the whole text; nothing for a
+    sentence that was given as words.
+    """
+    source = parse.source
+    if source is None:
+        return {}
+    words = zip(source.words, source.offsets, strict=True)
+    rows = constituent_rows(parse)
+    for row in rows:
+        row["char_start"], row["char_end"] = source.place(row["start"], row["end"])
+    return {
+        "constituents": rows,
+        "text": source.text,
+        "char_start": source.start,
+        "char_end": source.start + len(source.text),
+        "words": [{"word": word, "char_start": i, "char_end": j} for word, (i, j) in words],
+    }
 
 
 def constituent_rows(parse: Parse) -> list[dict[str, Any]]:

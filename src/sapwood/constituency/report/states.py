@@ -341,7 +341,7 @@ def _surest(
 
 def _head_words(tree: Tree, heads: str) -> dict[tuple[int, int], str]:
     """The head word of each constituent."""
-    from sapwood.corpora.heads import HEAD_RULES
+    from sapwood.corpora.tree import HEAD_RULES
 
     rule = HEAD_RULES["penn" if heads == "auto" else heads]
     found: dict[tuple[int, int], str] = {}

@@ -187,7 +187,7 @@ class Kind(NamedTuple):
     hint: str
 
 
-_DEPENDENCIES = Kind(
+DEPENDENCIES = Kind(
     "CoNLL-U",
     "`sapwood depend train` and the other commands of `sapwood depend` take dependency trees",
 )
@@ -215,7 +215,7 @@ def foreign_kind(head: str) -> Kind | None:
     if "\0" in text:
         return _BINARY
     if _ROW.match(lines[0]):
-        return _DEPENDENCIES
+        return DEPENDENCIES
     if text.startswith(("{", "[")):
         return _JSON
     if text.startswith("<"):

@@ -12,7 +12,7 @@ one edit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sapwood.dependency.audit.located import Annotation
 from sapwood.dependency.audit.posteriors import Judgement
@@ -53,6 +53,13 @@ class Edit(NamedTuple):
         """Whether the edit is about a tag."""
         return self.tag is not None
 
+    def as_dict(self) -> dict[str, Any]:
+        """What the edit changes, as plain data."""
+        return {
+            "words": list(self.words), "heads": list(self.heads),
+            "relations": list(self.relations), "tag": self.tag,
+        }  # fmt: skip
+
 
 def edits_between(words: Sequence[str], annotated: Annotation, judgement: Judgement) -> list[Edit]:
     """The edits that lead from an annotation to the best tree of the models.
@@ -61,7 +68,8 @@ def edits_between(words: Sequence[str], annotated: Annotation, judgement: Judgem
     --------
     >>> here = Annotation(("X", "VERB", "ADV"), (2, 0, 1), ("nsubj", "root", "advmod"))
     >>> best = Annotation(("NOUN", "VERB", "ADV"), (2, 0, 2), ("nsubj", "root", "advmod"))
-    >>> judgement = Judgement(({}, {}, {}), ({}, {}, {}), ({}, {}, {}), best)
+    >>> none = ({}, {}, {})
+    >>> judgement = Judgement(none, none, none, best, here.heads, none)
     >>> for edit in edits_between(["dogs", "bark", "now"], here, judgement):
     ...     print(edit.kind, edit.words, edit.old, "->", edit.new)
     tag (1,) X -> NOUN
@@ -71,10 +79,11 @@ def edits_between(words: Sequence[str], annotated: Annotation, judgement: Judgem
     for k, (old, new) in enumerate(zip(annotated.upos, best.upos, strict=True)):
         if old not in {new, NO_TAG}:
             edits.append(tag_edit("tag", k + 1, annotated, new))
-    pairs = zip(annotated.relations, best.relations, strict=True)
-    for k, (old, new) in enumerate(pairs):
-        if old != new and annotated.heads[k] == best.heads[k]:
-            edits.append(relation_edit("relation", k + 1, annotated, new))
+    for k, old in enumerate(annotated.relations):
+        is_moved = annotated.heads[k] != best.heads[k]
+        likely = _likely_relation(judgement, annotated, k) if is_moved else best.relations[k]
+        if likely is not None and likely != old:
+            edits.append(relation_edit("relation", k + 1, annotated, likely))
     moved = [k + 1 for k, head in enumerate(annotated.heads) if head != best.heads[k]]
     for group in _groups(annotated.heads, best.heads, moved):
         group.sort(key=lambda w: (judgement.heads[w - 1].get(annotated.heads[w - 1], 0.0), w))
@@ -87,6 +96,18 @@ def edits_between(words: Sequence[str], annotated: Annotation, judgement: Judgem
             )
         )  # fmt: skip
     return edits
+
+
+def _likely_relation(judgement: Judgement, annotated: Annotation, k: int) -> str | None:
+    """The most probable relation to the annotated head, where models prefer another head.
+
+    None where the head is the root, or where the annotation has moved the word since it was judged.
+    """
+    if not annotated.heads[k]:
+        return None
+    found = judgement.relations_to(k, annotated.heads[k])
+    likely = {name: p for name, p in found.items() if name != "root"}
+    return max(likely, key=lambda name: (likely[name], name), default=None)
 
 
 def arc_text(words: Sequence[str], annotation: Annotation, word: int) -> str:

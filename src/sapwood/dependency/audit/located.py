@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sapwood.core.errors import CorpusError
-from sapwood.core.resume import sha256
+from sapwood.core.outputs import sha256
 from sapwood.corpora.files import Reading, Source, expand, lines_of, open_text, source_name
-from sapwood.dependency.data.bank import Arcs
+from sapwood.corpora.formats import DEPENDENCIES, foreign_kind, peek, recognise
+from sapwood.dependency.data.bank import Arcs, heads_problem
 from sapwood.dependency.data.reader import CONLLU_SUFFIXES, read_conllu
 
 _NEW_DOCUMENT = re.compile(r"^#\s*newdoc\b", re.MULTILINE)
@@ -86,7 +87,9 @@ def read_located(
         name = source_name(source)
         with open_text(source, encoding) as file:
             reading = Reading(name, found.skipped if skip_bad else None)
-            for one in read_conllu(lines_of(file, name), reading):
+            head, lines = peek(lines_of(file, name))
+            _refuse_phrases(name, head)
+            for one in read_conllu(lines, reading):
                 number += 1
                 if _NEW_DOCUMENT.search(one.text):
                     found.document_starts.append(len(found.sentences))
@@ -98,6 +101,35 @@ def read_located(
                 )
         if isinstance(source, (str, Path)) and str(source) != "-":
             found.files[name] = sha256(Path(source))
+    return _with_first(found)
+
+
+def locate_arcs(trees: Iterable[Arcs]) -> LocatedSentences:
+    """Dependency trees that come from no file, each with its number."""
+    found = LocatedSentences(file_starts=[0])
+    for number, one in enumerate(trees, 1):
+        problem = heads_problem(one.heads)
+        if problem is not None:
+            raise CorpusError(f"sentence {number}: {problem.message}", hint=problem.hint)
+        if any(map(_NEW_DOCUMENT.search, one.comments)):
+            found.document_starts.append(number - 1)
+        tree = Annotation(tuple(one.upos), tuple(one.heads), tuple(one.relations))
+        words, xpos = tuple(one.words), tuple(one.xpos)
+        found.sentences.append(LocatedSentence("<trees>", number, number, words, xpos, tree))
+    return _with_first(found)
+
+
+def _with_first(found: LocatedSentences) -> LocatedSentences:
+    """Sentences before the first mark of a document are one as well."""
     if found.document_starts and found.document_starts[0]:
         found.document_starts.insert(0, 0)
     return found
+
+
+def _refuse_phrases(name: str, head: str) -> None:
+    """Refuse a file of phrase trees, whose lines would all be broken sentences."""
+    phrases = None if foreign_kind(head) is DEPENDENCIES else recognise(head)
+    if phrases is not None:
+        msg = f"holds phrase trees ({phrases.title}), expected CoNLL-U"
+        hint = "`sapwood audit` takes phrase trees; `sapwood depend convert` makes arcs of them"
+        raise CorpusError(msg, file=name, hint=hint)

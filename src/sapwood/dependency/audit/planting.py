@@ -44,7 +44,8 @@ class Planted(NamedTuple):
             return judgement.tags[k].get(annotation.upos[k], 0.0)
         if self.kind == "head":
             return judgement.heads[k].get(annotation.heads[k], 0.0)
-        return judgement.relations[k].get(annotation.relations[k], 0.0)
+        found = judgement.relations_to(k, annotation.heads[k])
+        return found.get(annotation.relations[k], 0.0)
 
 
 @dataclass

@@ -17,6 +17,7 @@ from sapwood.execute import Engine
 
 Name = TypeVar("Name", int, str)
 LEAST = 0.005  # posterior that is kept
+WordsAndHeads = tuple[tuple[str, ...], tuple[int, ...]]
 
 
 class Judgement(NamedTuple):
@@ -29,12 +30,23 @@ class Judgement(NamedTuple):
         and by universal tag.
     best
         The tree with the most expected right arcs, and the most probable tags.
+    annotated_heads, annotated_relations
+        For each word, the head that was annotated when it was judged, and posteriors by relation to
+        that head.
     """
 
     heads: tuple[dict[int, float], ...]
     relations: tuple[dict[str, float], ...]
     tags: tuple[dict[str, float], ...]
     best: Annotation
+    annotated_heads: tuple[int, ...]
+    annotated_relations: tuple[dict[str, float], ...]
+
+    def relations_to(self, k: int, head: int) -> dict[str, float]:
+        """Posteriors by relation of word k, from 0 on, to a head; empty where it was not asked."""
+        if head == self.best.heads[k]:
+            return self.relations[k]
+        return self.annotated_relations[k] if head == self.annotated_heads[k] else {}
 
 
 def judge_fold(
@@ -47,12 +59,12 @@ def judge_fold(
     held = set(inside.tolist())
     bank = ArcBank.of(one.arcs() for k, one in enumerate(sentences) if k not in held)
     parser = ArcParser(learner.fit(bank).model_)
-    words = (list(sentences[k].words) for k in inside.tolist())
-    yield from judge_sentences(parser, words, len(inside), engine)
+    some = ((sentences[k].words, sentences[k].annotation.heads) for k in inside.tolist())
+    yield from judge_sentences(parser, some, len(inside), engine)
 
 
 def judge_sentences(
-    parser: ArcParser, sentences: Iterable[list[str]], total: int, engine: Engine
+    parser: ArcParser, sentences: Iterable[WordsAndHeads], total: int, engine: Engine
 ) -> Iterator[Judgement]:
     """Judgements of some sentences, in order."""
     with step("judging", total=total, unit="sentence") as advance:
@@ -61,18 +73,23 @@ def judge_sentences(
             advance(n)
 
 
-def judge(words: list[str], parser: ArcParser) -> Judgement:
-    """The judgement of one sentence."""
-    parse = parser.parse(words)
+def judge(sentence: WordsAndHeads, parser: ArcParser) -> Judgement:
+    """The judgement of one sentence; annotated heads only say which relations are asked for."""
+    words, heads = sentence
+    parse = parser.parse(list(words))
     upos = sorted({tag for tag, _ in parser.model.tags})
     of_upos = np.array([[tag == name for name in upos] for tag, _ in parser.model.tags], float)
     tags = parse.tag_posteriors @ of_upos
     best = tuple(upos[k] for k in tags.argmax(axis=1).tolist())
-    return _judgement(parse, tags, upos, best)
+    return _judgement(parse, tags, upos, best, heads)
 
 
 def _judgement(
-    parse: ArcParse, tags: FloatArray, upos: Sequence[str], best: tuple[str, ...]
+    parse: ArcParse,
+    tags: FloatArray,
+    upos: Sequence[str],
+    best: tuple[str, ...],
+    heads: tuple[int, ...],
 ) -> Judgement:
     relations = parse._parser.model.relations
     return Judgement(
@@ -80,6 +97,8 @@ def _judgement(
         tuple(_likely(row, relations) for row in parse.relation_posteriors),
         tuple(_likely(row, upos) for row in tags),
         Annotation(best, parse.arcs.heads, parse.arcs.relations),
+        heads,
+        tuple(_likely(row, relations) for row in parse.relation_posteriors_of(heads)),
     )
 
 

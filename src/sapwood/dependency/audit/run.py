@@ -6,34 +6,40 @@ the place of brackets.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
-from sapwood.auditing.combine import estimate_error_rate, expected_precision, weight_of_planted
-from sapwood.auditing.findings import (
-    N_FIRST,
-    Audit,
-    Elsewhere,
-    Finding,
-    Part,
-    Trust,
-    finding_id,
-)
-from sapwood.auditing.folds import assign_folds, document_starts
-from sapwood.auditing.nuclei import Nuclei, count_differences
+from sapwood import __version__
+from sapwood.auditing.combine import weight_of_planted
+from sapwood.auditing.findings import Audit, Elsewhere, Finding, Part, Trust, finding_id
+from sapwood.auditing.finished import FinishedFolds, hash_items
+from sapwood.auditing.nuclei import NIL, Nuclei, count_differences
 from sapwood.auditing.scoring import Candidates, Scored, measure, score_candidates
+from sapwood.auditing.stages import (
+    FoldJudge,
+    audit_notes,
+    divide,
+    expect,
+    judge_folds,
+    places_elsewhere,
+    require_sentences,
+    rows_by_sentence,
+    unreadable_findings,
+)
 from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.core.errors import CorpusError
-from sapwood.core.progress import counted, step
+from sapwood.core.progress import counted
 from sapwood.dependency.audit.edits import KINDS, Edit, apply_edits, edits_between
+from sapwood.dependency.audit.finished import pack_judgements, unpack_judgements
 from sapwood.dependency.audit.located import Annotation, LocatedSentence, LocatedSentences
 from sapwood.dependency.audit.planting import Confusions, Planted, plant
 from sapwood.dependency.audit.posteriors import Judgement, judge_fold
 from sapwood.dependency.audit.signals import (
     ArcCounts,
+    Disagreements,
     Scene,
+    is_supported,
     label_frequency,
     posteriors_of,
     signals_of,
@@ -43,8 +49,6 @@ from sapwood.dependency.audit.signals import (
 )
 from sapwood.dependency.learn.crf import ArcCRF, ArcEnsemble
 from sapwood.execute import Engine, Threads
-
-MOST_ELSEWHERE = 10  # other places that a finding lists
 
 
 @dataclass(frozen=True)
@@ -99,11 +103,13 @@ class ArcEvidence:
     counts: ArcCounts = field(init=False)
     nuclei: Nuclei = field(init=False)
     confusions: Confusions = field(init=False)
+    disagreements: Disagreements = field(init=False)
 
     def __post_init__(self) -> None:
         self.counts = ArcCounts(self.sentences, self.folds.tolist())
         self.spans = [spans_of(one.annotation) for one in self.sentences]
         self.nuclei = Nuclei([one.words for one in self.sentences], self.spans)
+        self.disagreements = Disagreements(self.sentences, self.judgements)
         self.confusions = Confusions()
         for one, judgement in zip(self.sentences, self.judgements, strict=True):
             self.confusions.add(one.annotation, judgement)
@@ -120,40 +126,55 @@ class ArcEvidence:
         return Scene(k, one.words, annotation, int(self.folds[k]), self.judgements[k])
 
 
-def audit_arcs(
+def audit_sentences(
     located: LocatedSentences,
     settings: ArcAuditSettings | None = None,
     engine: Engine | None = None,
+    work: Path | None = None,
 ) -> Audit:
-    """Audit dependency trees: the findings, best first, and what planted errors show of them."""
+    """Audit dependency trees: the findings, best first, and what planted errors show of them.
+
+    Finished folds are kept in the folder `work`, if given, and an interrupted audit of the same
+    sentences goes on with the others.
+    """
     settings, engine = settings or ArcAuditSettings(), engine or Threads(1)
-    evidence, documents = judge_all(located, settings, engine)
+    evidence, documents = judge_all(located, settings, engine, work)
     return rank(evidence, located, settings, documents)
 
 
 def judge_all(
-    located: LocatedSentences, settings: ArcAuditSettings, engine: Engine
+    located: LocatedSentences,
+    settings: ArcAuditSettings,
+    engine: Engine,
+    work: Path | None = None,
 ) -> tuple[ArcEvidence, str]:
     """Posteriors of all sentences by models of other folds, and what documents are."""
     sentences = located.sentences
-    if len(sentences) < settings.least_sentences:
-        least = settings.least_sentences
-        msg = f"an audit needs at least {least} sentences, but there are {len(sentences)}"
-        raise CorpusError(msg, hint="models that judge a sentence are learnt from the others")
+    require_sentences(len(sentences), settings.least_sentences, "sentence", located.skipped)
     marks = [located.document_starts, located.file_starts]
-    starts, what = document_starts(marks, len(sentences), settings.folds)
-    fold_of = assign_folds(starts, [len(one.words) for one in sentences], settings.folds)
-    document = np.searchsorted(starts, np.arange(len(sentences)), side="right") - 1
-    folds = fold_of[document]
-    judgements: dict[int, Judgement] = {}
-    with step("folds", total=settings.folds, unit="fold") as advance:
-        for k in range(settings.folds):
-            inside = np.flatnonzero(folds == k)
-            found = judge_fold(sentences, inside, _learner(settings, engine), engine)
-            judgements.update(zip(inside.tolist(), found, strict=True))
-            advance(k + 1)
-    ordered = [judgements[k] for k in range(len(sentences))]
-    return ArcEvidence(sentences, document, folds, ordered), what
+    parts = divide(marks, [len(one.words) for one in sentences], settings.folds)
+
+    def judge_one(inside: IntArray) -> list[Judgement]:
+        return list(judge_fold(sentences, inside, _learner(settings, engine), engine))
+
+    judge = FoldJudge(judge_one, pack_judgements, unpack_judgements)
+    finished = finished_arc_folds(located, parts.documents, settings, work)
+    judgements = judge_folds(parts.folds, finished, judge)
+    return ArcEvidence(sentences, parts.documents, parts.folds, judgements), parts.what
+
+
+def finished_arc_folds(
+    located: LocatedSentences, documents: IntArray, settings: ArcAuditSettings, work: Path | None
+) -> FinishedFolds:
+    """The finished folds of an audit of these sentences with these settings."""
+    sentences = ((one.words, one.xpos, one.annotation) for one in located.sentences)
+    origin = {
+        "Sapwood": __version__, "sentences": hash_items(sentences),
+        "documents": hash_items(documents.tolist()), "folds": settings.folds,
+        "plan": "first" if settings.fast else "best", "budget": settings.budget,
+        "seed": settings.seed,
+    }  # fmt: skip
+    return FinishedFolds(work, origin)
 
 
 def _learner(settings: ArcAuditSettings, engine: Engine) -> ArcCRF | ArcEnsemble:
@@ -167,7 +188,11 @@ def _learner(settings: ArcAuditSettings, engine: Engine) -> ArcCRF | ArcEnsemble
 def candidates(
     evidence: ArcEvidence, settings: ArcAuditSettings, copy: int | None = None
 ) -> Candidates:
-    """Edits of all sentences with their signals: of the trees, or of a copy with planted errors."""
+    """Edits of all sentences with their signals: of the trees, or of a copy with planted errors.
+
+    Of a copy, edits that nothing was planted for and that other places with the same words support
+    are left out: most of them are real inconsistencies, and would teach that these are none.
+    """
     sentence, edits, x, y = list[int](), list[Edit](), list[list[float]](), list[float]()
     confusions = list[tuple[str, str, str]]()
     rows, kinds, weights = list[int](), list[str](), list[float]()
@@ -181,6 +206,12 @@ def candidates(
             )
         found = edits_between(one.words, annotation, judgement)
         found += variation_edits(k, annotation, found, evidence.nuclei)
+        if copy is not None:
+            found = [
+                edit for edit in found
+                if any(error.is_hit(edit) for error in planted)
+                or not is_supported(k, annotation, edit, evidence.nuclei)
+            ]  # fmt: skip
         hits = [[error.is_hit(edit) for edit in found] for error in planted]
         kinds += [error.kind for error in planted]
         weights += [
@@ -188,13 +219,16 @@ def candidates(
         ]
         rows += [len(edits) + hit.index(True) if True in hit else -1 for hit in hits]
         y += [float(any(hit[e] for hit in hits)) for e in range(len(found))]
-        x += signals_of(evidence.scene(k, annotation), found, evidence.counts, evidence.nuclei)
+        x += signals_of(
+            evidence.scene(k, annotation), found, evidence.counts, evidence.nuclei,
+            evidence.disagreements,
+        )  # fmt: skip
         confusions += [_confusion(annotation, edit) for edit in found]
         sentence += [k] * len(found)
         edits += found
     return Candidates(
         np.array(sentence, np.int64), edits, confusions,
-        np.array(x, float).reshape(len(edits), -1), np.array(y), rows, kinds,
+        np.array(x, float).reshape(len(edits), -1 if edits else 0), np.array(y), rows, kinds,
         weights,
     )  # fmt: skip
 
@@ -207,76 +241,46 @@ def _confusion(annotation: Annotation, edit: Edit) -> tuple[str, str, str]:
     return kind, annotation.relations[edit.words[0] - 1], edit.relations[0]
 
 
-def rank(
-    evidence: ArcEvidence, located: LocatedSentences, settings: ArcAuditSettings, documents: str
-) -> Audit:
-    """The findings of sentences that have been judged."""
-    annotations = [one.annotation for one in evidence.sentences]
+def score_arc_edits(evidence: ArcEvidence, settings: ArcAuditSettings) -> Scored:
+    """Score all candidates by combiners that were learnt from planted errors elsewhere."""
     per_copy = max(1.0, settings.planted_rate * evidence.n_nodes)
     n = int(np.clip(np.ceil(settings.planted_least / per_copy), 1, settings.most_copies))
-    scored = score_candidates(
+    return score_candidates(
         lambda copy: candidates(evidence, settings, copy), n, evidence.documents,
-        label_frequency(annotations), KINDS,
+        label_frequency([one.annotation for one in evidence.sentences]), KINDS,
     )  # fmt: skip
+
+
+def rank(
+    evidence: ArcEvidence,
+    located: LocatedSentences,
+    settings: ArcAuditSettings,
+    documents: str,
+    scored: Scored | None = None,
+) -> Audit:
+    """The findings of sentences that have been judged, and scored if they have been."""
+    scored = scored or score_arc_edits(evidence, settings)
     precision, recall, n_planted = measure(scored)
     words = [one.words for one in evidence.sentences]
     repeated, different = count_differences(words, evidence.spans)
-    rate = settings.error_rate
-    if rate is None:
-        rate = estimate_error_rate(repeated, different)
-    expected = expected_precision(scored.scores, *scored.planted_scores(), evidence.n_nodes, rate)
+    expected, rate = expect(scored, evidence.n_nodes, settings.error_rate, repeated, different)
     trust = Trust(
         trees=len(words), words=sum(map(len, words)), documents=int(evidence.documents[-1]) + 1,
         folds=settings.folds, planted=n_planted, planted_rate=settings.planted_rate,
         precision_at_100=precision, recall=recall, error_rate=rate,
         repeated=repeated if settings.error_rate is None else None,
         models=("first",) if settings.fast else ("best",),
-        notes=tuple(_notes(evidence, documents, repeated, precision)),
     )  # fmt: skip
-    found = _findings(evidence, scored, expected, settings)
-    found += _unreadable(located, len(found))
-    return Audit(tuple(found), trust, located.files)
-
-
-def _notes(
-    evidence: ArcEvidence, documents: str, repeated: int, precision: float | None
-) -> list[str]:
-    notes = []
-    if documents != "documents":
-        notes.append(
-            f"No documents are marked, so that folds are made of {documents}: neighbours on both "
-            "sides of a border may be alike, and the models look a little better than they are."
-        )
-    if not any(evidence.nuclei.repeated):
-        notes.append(
-            "No words are repeated in the same context, so that nothing can be compared with other "
-            "places."
-        )
-    if repeated < N_FIRST:
-        notes.append(
-            f"Only {repeated:,} arcs and tags stand in passages that occur twice, so that the "
-            "error rate is mostly the assumed 1 %."
-        )
-    if precision is None:
-        notes.append(
-            f"Fewer than {N_FIRST} errors could be planted in a copy of these trees, so that the "
-            "precision among the first 100 is not known."
-        )
-    return notes
-
-
-def _findings(
-    evidence: ArcEvidence, scored: Scored, expected: FloatArray, settings: ArcAuditSettings
-) -> list[Finding]:
-    """One finding a sentence, by the best of its parts."""
-    rows: dict[int, list[int]] = defaultdict(list)
-    for row in np.argsort(-scored.scores, kind="stable").tolist():
-        rows[int(scored.clean.sentence[row])].append(row)
-    findings = list[Finding]()
-    for k, mine in rows.items():
-        kept = [r for r in mine if expected[r] >= settings.shown * expected[mine[0]]]
-        findings.append(_finding(len(findings) + 1, k, kept, evidence, scored, expected))
-    return findings
+    notes = audit_notes(
+        (documents, len(located.file_starts)), evidence.nuclei, scored, trust,
+        ("sentence", "arcs and tags"),
+    )  # fmt: skip
+    found = [
+        _finding(place, k, rows, evidence, scored, expected)
+        for place, (k, rows) in enumerate(rows_by_sentence(scored, expected, settings.shown), 1)
+    ]
+    found += unreadable_findings(located.skipped, len(found))
+    return Audit(tuple(found), replace(trust, notes=notes), located.files)
 
 
 def _finding(
@@ -287,13 +291,14 @@ def _finding(
     scored: Scored,
     expected: FloatArray,
 ) -> Finding:
-    one, edits = evidence.sentences[k], [scored.clean.edits[row] for row in rows]
-    scene = evidence.scene(k)
+    one, scene = evidence.sentences[k], evidence.scene(k)
+    rows = _compatible(rows, scored)
+    edits = [scored.clean.edits[row] for row in rows]
     parts = []
     for row, edit in zip(rows, edits, strict=True):
         (start, end), (old, new) = edit.span, posteriors_of(scene, edit)
         numbers = old, new, float(expected[row]), float(scored.scores[row])
-        parts.append(Part(start, end, edit.kind, edit.old, edit.new, *numbers))
+        parts.append(Part(start, end, edit.kind, edit.old, edit.new, *numbers, edit.as_dict()))
     suggested = apply_edits(one.annotation, edits)
     trees = str(one.arcs()), str(one.arcs(suggested))
     first = parts[0]
@@ -305,26 +310,22 @@ def _finding(
     )  # fmt: skip
 
 
+def _compatible(rows: list[int], scored: Scored) -> list[int]:
+    """Rows of which no two change the tag, or the arc, of one word; the first ones are kept."""
+    taken, kept = set[tuple[bool, int]](), []
+    for row in rows:
+        edit = scored.clean.edits[row]
+        mine = {(edit.is_tag, word) for word in edit.words}
+        if not mine & taken:
+            taken |= mine
+            kept.append(row)
+    return kept
+
+
 def _elsewhere(k: int, edit: Edit, evidence: ArcEvidence) -> tuple[Elsewhere, ...]:
     """Other places with the same words, those that are annotated otherwise first."""
     span = span_elsewhere(evidence.sentences[k].annotation, edit)
     if span is None:
         return ()
-    here = evidence.spans[k].get(span, "NIL")
-    others = evidence.nuclei.others(k, *span, last=here, most=MOST_ELSEWHERE)
-    return tuple(
-        Elsewhere(one.file, one.line, one.number, annotation)
-        for number, _, annotation in others
-        for one in [evidence.sentences[number]]
-    )
-
-
-def _unreadable(located: LocatedSentences, n: int) -> list[Finding]:
-    return [
-        Finding(
-            n + place, error.file or "", error.line or 0, 0, 0, 0, "unreadable", None, None, 0.0,
-            0.0, 1.0, finding_id(error.file or "", error.line or 0, [], str(error), ""),
-            annotated_tree="", suggested_tree=error.message,
-        )
-        for place, error in enumerate(located.skipped, 1)
-    ]  # fmt: skip
+    here = evidence.spans[k].get(span, NIL)
+    return places_elsewhere(evidence.nuclei, evidence.sentences, k, span, here)

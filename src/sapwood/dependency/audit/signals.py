@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sapwood.auditing.nuclei import NIL, Nuclei, Span
-from sapwood.dependency.audit.edits import Edit, relation_edit, tag_edit
+from sapwood.dependency.audit.edits import Edit, edits_between, relation_edit, tag_edit
 from sapwood.dependency.audit.located import Annotation, LocatedSentence
 from sapwood.dependency.audit.posteriors import Judgement
 
@@ -66,6 +66,68 @@ def _arc(words: Sequence[str], annotation: Annotation, k: int) -> tuple[str, str
     above = annotation.upos[head - 1] if head else "ROOT"
     form = words[head - 1] if head else "ROOT"
     return annotation.upos[k], above, "<" if head > k else ">", annotation.relations[k], form
+
+
+class Disagreements:
+    """How often models would change the same thing in the same way, over all sentences.
+
+    What models change at most places where a word is annotated so is their bias, or a convention of
+    the treebank, rather than an error: prepositions that are stranded behind their clause, or a
+    fixed phrase.
+
+    Parameters
+    ----------
+    sentences, judgements
+        The sentences, and what models make of each.
+    """
+
+    def __init__(
+        self, sentences: Sequence[LocatedSentence], judgements: Sequence[Judgement]
+    ) -> None:
+        self.changes: Counter[tuple[str, ...]] = Counter()
+        self.annotated: Counter[tuple[str, ...]] = Counter()
+        self._own: list[set[tuple[int, tuple[str, ...]]]] = []
+        for one, judgement in zip(sentences, judgements, strict=True):
+            edits = edits_between(one.words, one.annotation, judgement)
+            changes = [
+                (edit.words[0], keys[1]) for edit in edits
+                for keys in change_keys(one.words, one.annotation, edit)
+            ]  # fmt: skip
+            self._own.append(set(changes))
+            self.changes.update(key for _, key in changes)
+            for k in range(len(one.words)):
+                self.annotated.update(annotation_keys(one.words, one.annotation, k))
+
+    def signals(self, scene: Scene, edit: Edit) -> list[float]:
+        """Fraction of the other places of the same kind that models would change likewise."""
+        found = []
+        for old, change in change_keys(scene.words, scene.annotation, edit):
+            is_own = (edit.words[0], change) in self._own[scene.number]
+            n, total = self.changes[change] - is_own, self.annotated[old] - is_own
+            found += [log((n + 0.1) / (max(total, n) + 1.0)), log(1 + n)]
+        return found
+
+
+def annotation_keys(words: Sequence[str], annotation: Annotation, k: int) -> list[tuple[str, ...]]:
+    """What a word is annotated as: its tag, its relation, and its arc with the side of the head."""
+    word, (upos, above, side, relation, _) = words[k].lower(), _arc(words, annotation, k)
+    return [
+        ("tag", word, upos), ("tag", "", upos),
+        ("relation", word, relation), ("relation", f"{upos} {above}", relation),
+        ("head", word, relation, side), ("head", upos, relation, side),
+    ]  # fmt: skip
+
+
+def change_keys(
+    words: Sequence[str], annotation: Annotation, edit: Edit
+) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """What an edit changes of its first word, and into what: of this word, and of all alike."""
+    k = edit.words[0] - 1
+    kind = "tag" if edit.is_tag else "head" if edit.kind == "head" else "relation"
+    changed = _changed(annotation, edit, k)
+    before = [key for key in annotation_keys(words, annotation, k) if key[0] == kind]
+    after = [key for key in annotation_keys(words, changed, k) if key[0] == kind]
+    return [(old, (*old, *new[2:])) for old, new in zip(before, after, strict=True)]
 
 
 def spans_of(annotation: Annotation) -> dict[Span, str]:
@@ -143,23 +205,25 @@ def posteriors_of(scene: Scene, edit: Edit) -> tuple[float, float]:
     if edit.kind == "head":
         heads = judgement.heads[k]
         return heads.get(scene.annotation.heads[k], 0.0), heads.get(edit.heads[0], 0.0)
-    relations = judgement.relations[k]
-    found = relations.get(scene.annotation.relations[k], 0.0), relations.get(edit.relations[0], 0.0)
-    return found
+    relations = judgement.relations_to(k, scene.annotation.heads[k])
+    return relations.get(scene.annotation.relations[k], 0.0), relations.get(edit.relations[0], 0.0)
 
 
 def signals_of(
-    scene: Scene, edits: Sequence[Edit], counts: ArcCounts, nuclei: Nuclei
+    scene: Scene,
+    edits: Sequence[Edit],
+    counts: ArcCounts,
+    nuclei: Nuclei,
+    disagreements: Disagreements,
 ) -> list[list[float]]:
     """The signals of each edit of a sentence."""
     annotation, judgement = scene.annotation, scene.judgement
     heads = [_log(judgement.heads[k].get(head, 0.0)) for k, head in enumerate(annotation.heads)]
     tags = [_log(judgement.tags[k].get(tag, 0.0)) for k, tag in enumerate(annotation.upos)]
     relations = [
-        _log(judgement.relations[k].get(annotation.relations[k], 0.0))
-        if annotation.heads[k] == judgement.best.heads[k]
-        else 0.0
-        for k in range(len(heads))
+        _log(found.get(annotation.relations[k], 0.0)) if found else 0.0
+        for k, head in enumerate(annotation.heads)
+        for found in [judgement.relations_to(k, head)]
     ]
     n_crossing = _crossing(annotation.heads)
     rows = []
@@ -180,7 +244,7 @@ def signals_of(
                 -sum(p * log(p) for p in of_word.values() if p > 0),
                 _mean(rest), _mean([tags[w] for w in near]), _mean([heads[w] for w in near]),
                 _mean([relations[w] for w in near]),
-                *_frequencies(scene, edit, counts),
+                *_frequencies(scene, edit, counts), *disagreements.signals(scene, edit),
                 log(1 + same), log(1 + other),
                 log((other + 0.5) / (same + 0.5)) if same + other else 0.0,
                 log(1 + distance), log(len(heads)), log(len(edit.words)), log(len(edits)),
@@ -238,6 +302,12 @@ def elsewhere_of(
     if span is None:
         return Counter(), NIL
     return nuclei.counts(number, *span), spans_of(annotation).get(span, NIL)
+
+
+def is_supported(number: int, annotation: Annotation, edit: Edit, nuclei: Nuclei) -> bool:
+    """Whether more of the other places with the same words are annotated otherwise than alike."""
+    found, here = elsewhere_of(number, annotation, edit, nuclei)
+    return found.total() - found[here] > found[here]
 
 
 def span_elsewhere(annotation: Annotation, edit: Edit) -> Span | None:

@@ -13,7 +13,7 @@ A word of a sentence is a row; the rows of one sentence stand together, in the o
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 # what `as_arc_bank` takes: sentences, names of files, or the name of one file or folder
 ArcBankLike = Iterable[Any] | str | Path
+# words, universal tags, tags of the treebank, heads, relations, and the CoNLL-U lines or nothing
+SentenceColumns = tuple[
+    Sequence[str], Sequence[str], Sequence[str], Sequence[int], Sequence[str], str
+]
 EMPTY = "_"  # an empty column
 N_CONLLU_COLUMNS = 10
 ID, FORM, LEMMA, UPOS, XPOS, FEATURES, HEAD, RELATION, DEPS, MISC = range(N_CONLLU_COLUMNS)
@@ -302,14 +306,35 @@ class ArcBank(RaggedBank[Arcs]):
     @classmethod
     def of(cls, sentences: Iterable[Arcs]) -> ArcBank:
         """Pack some sentences into a bank."""
-        packer = ArcPacker()
-        for arcs in as_items(sentences, "several sentences of arcs"):
-            if not isinstance(arcs, Arcs):
-                msg = f"expected Arcs, not {describe(arcs)}"
-                raise SapwoodTypeError(msg, hint="files are read by sapwood.read_arcs(path)")
-            text = str(arcs) if arcs.rows or arcs.comments else ""
-            packer.add(arcs.words, arcs.upos, arcs.xpos, arcs.heads, arcs.relations, text)
-        return packer.bank()
+
+        def columns() -> Iterator[SentenceColumns]:
+            for arcs in as_items(sentences, "several sentences of arcs"):
+                if not isinstance(arcs, Arcs):
+                    msg = f"expected Arcs, not {describe(arcs)}"
+                    raise SapwoodTypeError(msg, hint="files are read by sapwood.read_arcs(path)")
+                text = str(arcs) if arcs.rows or arcs.comments else ""
+                yield arcs.words, arcs.upos, arcs.xpos, arcs.heads, arcs.relations, text
+
+        return cls.pack(columns())
+
+    @classmethod
+    def pack(cls, sentences: Iterable[SentenceColumns]) -> ArcBank:
+        """Number the names in the columns of sentences that were checked, and pack them."""
+        names: dict[str, dict[str, int]] = {key: {} for key in ("word", "upos", "xpos", "relation")}
+        columns = {key: array("i") for key in cls.COLUMNS}
+        sizes, texts = array("q"), []
+        for words, upos, xpos, heads, relations, text in sentences:
+            for key, cells in zip(names, (words, upos, xpos, relations), strict=True):
+                numbers = names[key]
+                columns[key].extend([numbers.setdefault(cell, len(numbers)) for cell in cells])
+            columns["head"].extend(heads)
+            sizes.append(len(words))
+            texts.append(text)
+        fields = ("words", "upos_names", "xpos_names", "relations")
+        packed: dict[str, Any] = dict(zip(fields, map(tuple, names.values()), strict=True))
+        packed |= {key: np.array(column, np.int32) for key, column in columns.items()}
+        offsets = starts_of(np.array(sizes, np.int64))
+        return cls(offsets=offsets, texts=tuple(texts) if any(texts) else (), **packed)
 
     def __post_init__(self) -> None:
         n_tokens = int(self.offsets[-1] - self.offsets[0])
@@ -366,48 +391,6 @@ def cells_of(text: str) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     lines = text.split("\n") if text else []
     comments = tuple(line for line in lines if line.startswith("#"))
     return comments, tuple(tuple(line.split("\t")) for line in lines[len(comments) :])
-
-
-class ArcPacker:
-    """Numbers names and appends sentences."""
-
-    def __init__(self) -> None:
-        names = ("word", "upos", "xpos", "relation")
-        self.names: dict[str, dict[str, int]] = {name: {} for name in names}
-        self.columns = {name: array("i") for name in ArcBank.COLUMNS}
-        self.sizes = array("q")
-        self.texts: list[str] = []
-
-    def add(
-        self,
-        words: Sequence[str],
-        upos: Sequence[str],
-        xpos: Sequence[str],
-        heads: Sequence[int],
-        relations: Sequence[str],
-        text: str = "",
-    ) -> None:
-        """Append a sentence that was checked, with its CoNLL-U lines."""
-        columns = {"word": words, "upos": upos, "xpos": xpos, "relation": relations}
-        for name, cells in columns.items():
-            numbers = self.names[name]
-            self.columns[name].extend([numbers.setdefault(cell, len(numbers)) for cell in cells])
-        self.columns["head"].extend(heads)
-        self.sizes.append(len(words))
-        self.texts.append(text)
-
-    def bank(self) -> ArcBank:
-        """The bank of all sentences so far."""
-        columns: dict[str, Any] = {
-            name: np.array(column, dtype=np.int32) for name, column in self.columns.items()
-        }
-        fields = ("words", "upos_names", "xpos_names", "relations")
-        columns |= zip(fields, map(tuple, self.names.values()), strict=True)
-        return ArcBank(
-            offsets=starts_of(np.array(self.sizes, dtype=np.int64)),
-            texts=tuple(self.texts) if any(self.texts) else (),
-            **columns,
-        )
 
 
 def as_arc_bank(source: ArcBankLike) -> ArcBank:

@@ -35,10 +35,8 @@ from sapwood.corpora.files import (
     Reading,
     Source,
     expand,
-    lines_of,
-    open_text,
+    open_lines,
     require_reading_memory,
-    source_name,
 )
 from sapwood.dependency.data.bank import (
     EMPTY,
@@ -48,7 +46,6 @@ from sapwood.dependency.data.bank import (
     RELATION,
     UNPARSED,
     ArcBank,
-    ArcPacker,
     Arcs,
     cells_of,
     heads_problem,
@@ -82,6 +79,7 @@ def read_arcs(
     sources: Source | Iterable[Source],
     *,
     has_heads: bool = True,
+    may_be_empty: bool = False,
     encoding: str = "utf-8",
     skipped: list[CorpusError] | None = None,
     left_out: list[str] | None = None,
@@ -95,6 +93,8 @@ def read_arcs(
     has_heads
         Whether heads and relations are read. If not, they may be missing or wrong, and every head
         is -1.
+    may_be_empty
+        Whether empty files have no sentence, instead of being an error.
     encoding
         The encoding of the files.
     skipped
@@ -114,12 +114,10 @@ def read_arcs(
     >>> bank[0].heads
     (2, 0)
     """
-    packer = ArcPacker()
     files = expand(sources, CONLLU_SUFFIXES, left_out=left_out)
     require_reading_memory(files, PACKED_ARC_BYTES, FEWER_SENTENCES, "dependency trees")
-    for sentence, _ in _read_files(files, encoding, skipped, has_heads=has_heads):
-        packer.add(*sentence[:-1])
-    return packer.bank()
+    read = _read_files(files, encoding, skipped, has_heads=has_heads, may_be_empty=may_be_empty)
+    return ArcBank.pack(sentence[:-1] for sentence, _ in read)
 
 
 def stream_arcs(
@@ -192,9 +190,8 @@ def _read_files(
     """
     is_empty = True
     for source in files:
-        with open_text(source, encoding) as file:
-            reading = Reading(source_name(source), skipped)
-            lines = lines_of(file, reading.name)
+        with open_lines(source, encoding) as (name, lines):
+            reading = Reading(name, skipped)
             for sentence in read_conllu(lines, reading, has_heads=has_heads):
                 is_empty = False
                 yield sentence, reading
@@ -488,6 +485,7 @@ class CandidateLists:
 def read_lists(
     sources: Source | Iterable[Source],
     *,
+    may_be_empty: bool = False,
     encoding: str = "utf-8",
     skipped: list[CorpusError] | None = None,
     left_out: list[str] | None = None,
@@ -496,7 +494,7 @@ def read_lists(
 
     Parameters
     ----------
-    sources, encoding, skipped, left_out
+    sources, may_be_empty, encoding, skipped, left_out
         As `read_arcs` takes them.
 
     Raises
@@ -504,7 +502,9 @@ def read_lists(
     CorpusError
         Also where a tree lacks its comments, or a list has trees of different words.
     """
-    bank = read_arcs(sources, encoding=encoding, skipped=skipped, left_out=left_out)
+    bank = read_arcs(
+        sources, may_be_empty=may_be_empty, encoding=encoding, skipped=skipped, left_out=left_out
+    )
     names, scores = [], []
     for number, text in enumerate(bank.texts or [""] * len(bank), 1):
         values = comment_values(text.split("\n"))

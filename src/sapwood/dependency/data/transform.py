@@ -40,10 +40,18 @@ from sapwood.corpora.files import (
     source_name,
 )
 from sapwood.corpora.formats import read_lines, treebank_files
-from sapwood.corpora.heads import HEAD_RULES, PUNCTUATION, HeadRule, uses_penn_tags
 from sapwood.corpora.sentences import peek_conllu
-from sapwood.corpora.tree import Tree, clean_all, clean_label, clean_tag
-from sapwood.dependency.data.bank import EMPTY, ArcBank, ArcPacker, Arcs
+from sapwood.corpora.tree import (
+    HEAD_RULES,
+    PUNCTUATION,
+    HeadRule,
+    Tree,
+    clean_all,
+    clean_label,
+    clean_tag,
+    uses_penn_tags,
+)
+from sapwood.dependency.data.bank import EMPTY, ArcBank, Arcs, SentenceColumns
 from sapwood.dependency.data.reader import CONLLU_SUFFIXES, read_conllu
 
 Step = Callable[[Sequence[int], Sequence[str]], tuple[list[int], list[str]]]
@@ -288,23 +296,27 @@ def read_as_arcs(
     >>> read_as_arcs(io.StringIO("(S (NP (NNS dogs)) (VP (VBP bark)))"), heads="penn")[0].heads
     (2, 0)
     """
-    packer = ArcPacker()
     files = treebank_files(sources, encoding, left_out, also=CONLLU_SUFFIXES)
     require_reading_memory(files, PACKED_ARC_BYTES)
-    for source in files:
-        reading = Reading(source_name(source), skipped)
-        with open_text(source, encoding) as file:
-            is_conllu, lines = peek_conllu(lines_of(file, reading.name))
-            if format is None and (is_conllu or _has_conllu_name(reading.name)):
-                for sentence in read_conllu(lines, reading):
-                    packer.add(*sentence[:-1])
-                continue
-            trees = read_lines(lines, reading.name, format, skipped=skipped, keep_functions=True)
-            for arcs in _arcs_of_all(clean_all(trees, keep_functions=True), heads):
-                packer.add(arcs.words, arcs.upos, arcs.xpos, arcs.heads, arcs.relations)
-    if not packer.sizes:
+
+    def columns() -> Iterator[SentenceColumns]:
+        for source in files:
+            reading = Reading(source_name(source), skipped)
+            with open_text(source, encoding) as file:
+                is_conllu, lines = peek_conllu(lines_of(file, reading.name))
+                if format is None and (is_conllu or _has_conllu_name(reading.name)):
+                    yield from (sentence[:-1] for sentence in read_conllu(lines, reading))
+                    continue
+                trees = read_lines(
+                    lines, reading.name, format, skipped=skipped, keep_functions=True
+                )
+                for arcs in _arcs_of_all(clean_all(trees, keep_functions=True), heads):
+                    yield arcs.words, arcs.upos, arcs.xpos, arcs.heads, arcs.relations, ""
+
+    bank = ArcBank.pack(columns())
+    if not bank.n_sentences:
         raise CorpusError("no tree found", hint="is the file empty, or are all its trees broken?")
-    return packer.bank()
+    return bank
 
 
 def _has_conllu_name(name: str) -> bool:

@@ -60,6 +60,7 @@ from sapwood.networks.training import BATCH_PARTS, NetworkPlan
 
 MIN_ENCODER_PASSES = 3  # with fewer, the network is worse than the other members
 ENCODER_TIME = 0.75  # fraction of the remaining budget that the network may take
+WORD_SECONDS, STEP_SECONDS = 2e-4, 0.01  # of the network on one core: a word, a step of Adam
 ENCODER_WEIGHT = 0.6  # in the mean; .7 was better on 10,000 sentences, .5 on 1,000
 
 
@@ -259,7 +260,7 @@ class ArcEnsemble(ArcEstimator):
         plan = NetworkPlan.usual(n_words, self.encoder_passes, self.seed)
         passes = plan.passes
         if end < inf:
-            affordable = ENCODER_TIME * (end - started) / plan.seconds_a_pass(n_words, 1)
+            affordable = ENCODER_TIME * (end - started) / _seconds_a_pass(n_words, plan.words)
             passes = min(passes, int(affordable))
         if passes < min(MIN_ENCODER_PASSES, self.encoder_passes or MIN_ENCODER_PASSES):
             self.info_.extra["left_out"] += ["network"] * (self.encoder_passes != 0)
@@ -290,6 +291,11 @@ class ArcEnsemble(ArcEstimator):
                 longest = max(longest, seconds)
                 self.info_.extra["members"].append((name, seconds))
                 yield member
+
+
+def _seconds_a_pass(n_words: int, batch_words: int) -> float:
+    """Estimated CPU seconds of a pass of the network over n words, in batches of some."""
+    return WORD_SECONDS * n_words + STEP_SECONDS * n_words / batch_words
 
 
 def _train_member(

@@ -33,8 +33,13 @@ from sapwood.dependency.learn.crf import ArcEstimator
 from sapwood.dependency.learn.em import EMDependency
 from sapwood.dependency.learn.spectral import SpectralDependency
 from sapwood.dependency.learn.trainer import FOLD_BLOCK, ArcTrainer, MemberPlan, tell_pass
-from sapwood.dependency.model.arc_model import LIST_FEATURES, ArcModel, ArcRerankModel, LatentScorer
-from sapwood.dependency.model.tables import FeatureTable
+from sapwood.dependency.model.arc_model import (
+    LIST_FEATURES,
+    ArcModel,
+    ArcRerankModel,
+    FeatureTable,
+    LatentScorer,
+)
 from sapwood.dependency.parse.parser import ArcParser
 from sapwood.dependency.parse.reranking import dense_features, propose_trees, tag_triples
 

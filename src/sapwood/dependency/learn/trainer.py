@@ -1,12 +1,13 @@
-"""Training of the parts of a dependency parser by AdaGrad: tagger, pruner, members, relations.
+"""Training of the parts of a dependency parser: tagger, pruner, members, relations, network.
 
-All are log-linear models of hashed features, trained sentence by sentence; weights are averaged
-over the last half of the passes. The parser learns from tags of taggers that have not seen the
-sentence (jackknifing), since it will see such tags in new sentences.
+All but the network are log-linear models of hashed features, trained by AdaGrad, sentence by
+sentence; weights are averaged over the last half of the passes. The parser learns from tags of
+taggers that have not seen the sentence (jackknifing), since it will see such tags in new sentences.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,34 +17,36 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arrays import Int32Array, ranges
+from sapwood.core.arrays import Int32Array, IntArray, ranges
 from sapwood.core.errors import CorpusError, count, require_memory
 from sapwood.core.progress import counted, tell
 from sapwood.core.training_loops import WeightTable, run_adagrad
 from sapwood.corpora.eigenwords import Eigenwords
-from sapwood.corpora.vocabulary import COLUMN, Words, hash_of
+from sapwood.corpora.vocabulary import Words, hash_of
 from sapwood.dependency.data.bank import ArcBank
 from sapwood.dependency.data.transform import LIFTED, lift
 from sapwood.dependency.kernels.arc_layout import Templates
-from sapwood.dependency.learn.arc_network import train_arc_network
-from sapwood.dependency.model.arc_model import ArcMember, ArcModel, EncoderMember
-from sapwood.dependency.model.tables import FeatureTable, TagLexicon, WordClusters, cluster_words
+from sapwood.dependency.model.arc_model import (
+    ArcMember,
+    ArcModel,
+    EncoderMember,
+    FeatureTable,
+    TagLexicon,
+    WordClusters,
+)
 from sapwood.dependency.parse import templates as arc_templates
 from sapwood.dependency.parse.scoring import (
-    TagForest,
+    Tagger,
     WordRows,
-    best_tags,
     head_step,
     label_step,
     likely_arcs,
-    sentence_rows,
-    tag_forest,
-    tag_step,
     tree_step,
 )
 from sapwood.execute import Engine
-from sapwood.networks.network import Network
-from sapwood.networks.training import AfterPass, NetworkPlan
+from sapwood.networks.network import EncoderSizes, Network
+from sapwood.networks.scores import ArcSizes, arc_loss, init_arcs
+from sapwood.networks.training import AfterPass, NetworkPlan, NetworkTrainer, PartGradient
 
 _MEMBER_WEIGHTS = (64, 24)  # see `TablePlan`
 # bytes of Numba and compiled kernels; bytes a token; arrays as large as the largest table of
@@ -55,6 +58,8 @@ MAX_RARE_COUNT = 3  # words seen at most this often show which tags unknown word
 MAX_OPEN_TAGS = 64  # of unknown words: time grows with the square of their number
 FOLD_BLOCK = 25  # neighbouring sentences are held out together: texts are of one kind
 _TAGGER_WEIGHTS = (64, 24)  # weights a word, and the most, as a power of two
+FEW_CLUSTERS, MANY_CLUSTERS = 48, 512  # few are like tags, many like topics
+N_KMEANS_ROUNDS = 12  # features hardly change after that
 
 
 def table_bits(n_tokens: int, room: tuple[int, int]) -> int:
@@ -113,13 +118,6 @@ def familiar_words(bank: ArcBank) -> npt.NDArray[np.uint32]:
     return np.array(sorted(kept), np.uint32)
 
 
-class Tagger(NamedTuple):
-    """A chain CRF over the tags that the lexicon allows."""
-
-    lexicon: TagLexicon
-    table: FeatureTable
-
-
 class TaggerTrainer:
     """Trains taggers on the sentences of a bank, or on some of them."""
 
@@ -128,19 +126,20 @@ class TaggerTrainer:
         tags = tuple((bank.upos_names[u], bank.xpos_names[x]) for u, x in pairs.T.tolist())
         self.bank, self.tag = bank, tag.ravel()
         self.word_rows = WordRows(familiar_words(bank), tags, clusters)
-        of_words = self.word_rows.of_forms(bank.words)[bank.word]
-        self.lower, self.rows = of_words[:, COLUMN["L"]], sentence_rows(of_words, bank.offsets)
+        self.rows = self.word_rows.of_sentences(bank.words, bank.word, bank.offsets)
+        self.lower = np.array([hash_of(word.lower()) for word in bank.words], np.uint32)
         self.templates = choose_templates(arc_templates.TAGGER, clusters)
 
     def train(self, sentences: npt.NDArray[np.int64], seed: int) -> Tagger:
         """The tagger of some sentences, by AdaGrad."""
         lexicon = self._lexicon(sentences)
-        types, sizes = lexicon.types(self.lower), np.diff(lexicon.starts)
+        types = self._types(lexicon)
+        sizes = np.diff(lexicon.starts)[types]
 
         def step(index: int, features_of: FeatureTable, table: WeightTable, rate: float) -> float:
-            tagger = Tagger(lexicon, features_of)
-            tokens, forest = self._forest(int(sentences[index]), types, tagger)
-            return tag_step(forest, self.tag[tokens], sizes[types[tokens]], table, rate)
+            tokens, rows = self._sentence(int(sentences[index]))
+            words = types[tokens], sizes[tokens], self.tag[tokens]
+            return Tagger(lexicon, features_of).adagrad_step(rows, *words, table, rate)
 
         plan = TablePlan("tagger", self.templates, _TAGGER_WEIGHTS, 4, 0.1, (seed, 0))
         return Tagger(lexicon, train_table(plan, self.bank, len(sentences), step))
@@ -163,11 +162,14 @@ class TaggerTrainer:
     def _tokens(self, sentences: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return ranges(self.bank.offsets[sentences], self.bank.offsets[sentences + 1])
 
-    def _forest(self, s: int, types: Int32Array, tagger: Tagger) -> tuple[slice, TagForest]:
-        """The tokens of a sentence, and its sequences of tags."""
+    def _types(self, lexicon: TagLexicon) -> Int32Array:
+        """Row of each token in a lexicon."""
+        return lexicon.types(self.lower)[self.bank.word]
+
+    def _sentence(self, s: int) -> tuple[slice, Words]:
+        """The tokens of a sentence, and its rows."""
         here = slice(int(self.bank.offsets[s]), int(self.bank.offsets[s + 1]))
-        rows = self.rows[here.start + 4 * s : here.stop + 4 * (s + 1)]
-        return here, tag_forest(rows, types[here], tagger.lexicon, tagger.table)
+        return here, self.rows[here.start + 4 * s : here.stop + 4 * (s + 1)]
 
     def jackknife(self, engine: Engine, folds: int, seed: int) -> npt.NDArray[np.int64]:
         """The tag of each word, by a tagger that has not seen its sentence."""
@@ -189,11 +191,11 @@ def _tag_fold(
     if not len(others) or not len(own):
         return np.empty(0, np.int64), []
     tagger = trainer.train(others, seed)
-    types = tagger.lexicon.types(trainer.lower)
+    types = trainer._types(tagger.lexicon)
     tags: list[int] = []
     for s in own.tolist():
-        _, forest = trainer._forest(s, types, tagger)
-        tags += best_tags(forest, tagger.table.weights).tolist()
+        tokens, rows = trainer._sentence(s)
+        tags += tagger.best(rows, types[tokens]).tolist()
     return trainer._tokens(own), tags
 
 
@@ -256,9 +258,8 @@ class TaggedSentences:
         word_rows: WordRows,
     ) -> TaggedSentences:
         """Make the properties of all words, with their tags."""
-        of_words = word_rows.of_forms(bank.words)[bank.word]
-        word_rows.put_tags(of_words, tag)
-        return cls(bank, heads, tag, word_rows, sentence_rows(of_words, bank.offsets))
+        rows = word_rows.of_sentences(bank.words, bank.word, bank.offsets, tag)
+        return cls(bank, heads, tag, word_rows, rows)
 
     def select(self, is_in: npt.NDArray[np.bool_]) -> TaggedSentences:
         """Some of the sentences; the words of the others are not known."""
@@ -419,7 +420,99 @@ class ArcTrainer:
         )  # fmt: skip
 
 
+def train_arc_network(
+    bank: ArcBank,
+    tags: tuple[int, IntArray],
+    relations: tuple[int, IntArray],
+    plan: NetworkPlan,
+    jobs: int,
+    on_pass: AfterPass | None = None,
+    sizes: tuple[EncoderSizes, ArcSizes] = (EncoderSizes(), ArcSizes()),
+) -> Network:
+    """Train a network on dependency trees: tags, heads and relations, each word on its own.
+
+    Its loss is the sum of their negative log-probabilities. Trees come in when sentences are
+    parsed.
+
+    Parameters
+    ----------
+    tags, relations
+        Their number, and that of each word, shape [n_tokens].
+    """
+    trainer = _ArcNetworkTrainer(bank, tags, relations, plan, sizes)
+    return trainer.train(trainer.gradient, jobs, on_pass)
+
+
+class _ArcNetworkTrainer(NetworkTrainer):
+    """Sentences with the heads, relations and tags of their words."""
+
+    def __init__(
+        self,
+        bank: ArcBank,
+        tags: tuple[int, IntArray],
+        relations: tuple[int, IntArray],
+        plan: NetworkPlan,
+        sizes: tuple[EncoderSizes, ArcSizes],
+    ) -> None:
+        encoder, arcs = sizes
+        shapes = encoder.shapes(tags[0]) | arcs.shapes(2 * encoder.state, relations[0])
+        sentences = [bank.sentence(s) for s in range(bank.n_sentences)]
+        super().__init__(sentences, encoder, shapes, init_arcs, plan)
+        # one row a word, and one a root, which is never read
+        self.head, self.tag, self.relation = np.zeros((3, len(self.is_word)), np.int64)
+        self.head[self.is_word] = bank.head
+        self.tag[self.is_word], self.relation[self.is_word] = tags[1], relations[1]
+
+    def gradient(self, sentences: IntArray, rng: np.random.Generator, n_words: int) -> PartGradient:
+        """Loss and gradient of some sentences, longest first."""
+        batch = self.encode(sentences, rng)
+        row = batch.rows[self.is_word[batch.rows]]
+        loss, d_states = arc_loss(self.P, batch, self.head[row], self.relation[row], n_words)
+        return self.encode_backward(batch, loss, d_states, self.tag[row], n_words)
+
+
 def parser_bytes(n_tokens: int, n_weights: int, jobs: int) -> float:
     """Estimated bytes for training a parser."""
     tables = 4 * (_TABLE_COPIES + 4 * jobs) * n_weights
     return _KERNEL_BYTES + _TOKEN_BYTES * n_tokens + tables
+
+
+def cluster_words(vectors: Eigenwords, seed: int = 0) -> WordClusters:
+    """Two clusterings of the words that have vectors of their own, by k-means of directions.
+
+    Few words make fewer clusters: four words to each, or two. A word that is only known with
+    capitals stands for its small letters too.
+
+    Examples
+    --------
+    >>> import sapwood as sw
+    >>> text = [["the", "dog", "eats"], ["the", "cat", "eats"], ["a", "car", "stops"]] * 5
+    >>> clusters = cluster_words(sw.WordEmbedding(2).fit(text).model_)
+    >>> hashes = np.array([hash_of(word) for word in ("dog", "cat", "a")])
+    >>> dog, cat, a = clusters.of(hashes, hashes)[:, 0]
+    >>> dog == cat, dog == a
+    (np.True_, np.False_)
+    """
+    words = vectors.vocabulary.words
+    points = vectors.vectors[: len(words)] * vectors.strengths
+    points = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
+    sizes = ((FEW_CLUSTERS, 4), (MANY_CLUSTERS, 2))
+    both = [_k_means(points, min(k, -(-len(words) // n)), seed) for k, n in sizes]
+    rows = np.stack(both, axis=1)
+    of_word = {hash_of(word.lower()): row for word, row in zip(words, rows, strict=True)}
+    of_word |= {hash_of(word): row for word, row in zip(words, rows, strict=True)}
+    hashes = sorted(of_word)
+    clusters = np.array([of_word[number] for number in hashes], np.int32)
+    return WordClusters(np.array(hashes, np.uint32), clusters.reshape(-1, 2))
+
+
+def _k_means(points: np.ndarray, k: int, seed: int) -> np.ndarray:
+    """Cluster of each point."""
+    from scipy.cluster.vq import kmeans2
+
+    unlike = np.unique(points, axis=0)
+    k = min(k, len(unlike))
+    starts = np.random.default_rng(seed).choice(len(unlike), k, replace=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an empty cluster does no harm
+        return np.asarray(kmeans2(points, unlike[starts], iter=N_KMEANS_ROUNDS, minit="matrix")[1])

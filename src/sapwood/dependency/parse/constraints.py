@@ -29,7 +29,7 @@ import numpy as np
 from sapwood.core.arrays import BoolArray, FloatArray, Int32Array, starts_of
 from sapwood.core.errors import SapwoodError, count, describe, join_words, nearest_names
 from sapwood.dependency.data.bank import EMPTY, UNPARSED, Arcs
-from sapwood.dependency.model.tables import TagLexicon
+from sapwood.dependency.model.arc_model import TagLexicon
 
 T = TypeVar("T")
 TagPair = tuple[str, str]  # universal tag, tag of the treebank; `_` for any

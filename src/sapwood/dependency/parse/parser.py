@@ -38,70 +38,22 @@ from sapwood.dependency.parse.constraints import (
     constrain_arcs,
 )
 from sapwood.dependency.parse.scoring import (
-    ArcForest,
+    ScoredForest,
+    Tagger,
     WordRows,
-    best_tags,
     keep_allowed,
-    keep_likely,
     label_posteriors,
-    likely_arcs,
+    mean_posteriors,
     pruner_posteriors,
     score_forest,
-    sentence_rows,
-    tag_forest,
-    tag_posteriors,
+    score_likely,
 )
 from sapwood.execute.engine import Engine, as_engine
 from sapwood.execute.processes import stream_results
-from sapwood.networks.encoder import SentenceEncoder
-from sapwood.networks.network import Network, Real, one_blas_thread, with_one_blas_thread
-from sapwood.networks.scores import ArcVectors, arc_vectors, biaffine_heads, biaffine_relations
+from sapwood.networks.network import one_blas_thread, with_one_blas_thread
+from sapwood.networks.scores import ArcEncoder, ReadSentence
 
 Sentence = Sequence[str] | Arcs
-
-
-class ReadSentence:
-    """Posteriors of a network for one sentence.
-
-    Attributes
-    ----------
-    tags : [n, n_tags]
-        Posteriors of tags.
-    heads : [n, n + 1]
-        Posteriors of the heads of each word, the root first.
-    """
-
-    def __init__(self, network: Network, vectors: ArcVectors, tags: Real) -> None:
-        self._network, self._vectors, self.tags = network, vectors, tags
-        self.heads = biaffine_heads(network.weights, vectors, [0, len(tags) + 1])[0]
-
-    def allowed_heads(self, allowed: npt.NDArray[np.bool_]) -> Real:
-        """Posteriors of heads where only some are allowed, [n + 1, n]."""
-        heads = np.maximum(self.heads, np.finfo(self.heads.dtype).tiny) * allowed.T
-        return np.asarray(heads / heads.sum(axis=1, keepdims=True))
-
-    def relations(self, heads: npt.NDArray[np.int64]) -> Real:
-        """Posteriors of relations of each word to its head, shape [n, n_relations]."""
-        words = np.arange(1, len(heads) + 1)
-        return biaffine_relations(self._network.weights, self._vectors, heads, words).posteriors
-
-
-class ArcEncoder:
-    """Reads sentences with a network."""
-
-    def __init__(self, network: Network) -> None:
-        self._encoder = SentenceEncoder(network)
-
-    def read(self, sentence: Sequence[str], tag_factors: FloatArray | None = None) -> ReadSentence:
-        """Posteriors for one sentence; the factors, [n, n_tags], are of the tags of its words."""
-        network = self._encoder.network
-        factors = None
-        if tag_factors is not None:
-            of_root = np.ones((1, tag_factors.shape[1]))
-            factors = np.concatenate([of_root, tag_factors]).astype(np.float32)
-        encoding, packing, _ = self._encoder.encode([sentence], tag_factors=[factors])
-        vectors = arc_vectors(network.weights, encoding.states, packing)
-        return ReadSentence(network, vectors, encoding.tags[1:])
 
 
 @dataclass(frozen=True)
@@ -119,25 +71,6 @@ class ScoredArcs:
     score: float
 
 
-@dataclass(frozen=True)
-class _ScoredForest:
-    """Arcs with mean posteriors; forest and scores of the only member, where there is one."""
-
-    n: int
-    head: Int32Array
-    modifier: Int32Array
-    posterior: FloatArray
-    forest: ArcForest | None
-    scores: FloatArray | None
-
-    def k_best(self, k: int) -> tuple[FloatArray, Int32Array]:
-        """Scores and heads of the best trees: log-probabilities, or expected right arcs."""
-        if self.forest is None or self.scores is None:
-            return ArcForest(self.n, self.head, self.modifier).k_best(self.posterior, k)
-        scores, heads = self.forest.k_best(self.scores, k)
-        return scores - self.forest.posteriors(self.scores)[0], heads
-
-
 class ArcParse:
     """A parsed sentence, with posteriors and k-best trees.
 
@@ -152,7 +85,7 @@ class ArcParse:
         parser: ArcParser,
         arcs: Arcs,
         rows: Words,
-        scored: _ScoredForest,
+        scored: ScoredForest,
         read: ReadSentence | None = None,
         constraints: ArcConstraints | None = None,
     ) -> None:
@@ -173,8 +106,12 @@ class ArcParse:
     @cached_property
     def relation_posteriors(self) -> FloatArray:
         """Posteriors of the relation of each arc of the tree, shape [n, n_relations]."""
-        heads = np.append(np.int32(0), np.array(self.arcs.heads, np.int32))
-        found = self._parser._relation_posteriors(heads, self._rows, self._read)
+        return self.relation_posteriors_of(self.arcs.heads)
+
+    def relation_posteriors_of(self, heads: Sequence[int]) -> FloatArray:
+        """Posteriors of the relation of each word to any given head, shape [n, n_relations]."""
+        given = np.append(np.int32(0), np.array(heads, np.int32))
+        found = self._parser._relation_posteriors(given, self._rows, self._read)
         return np.asarray(found, np.float64)
 
     @cached_property
@@ -209,9 +146,11 @@ class ArcParse:
 
     def with_heads(self, heads: Int32Array) -> Arcs:
         """The sentence with another tree, and the likeliest relations of its arcs."""
-        heads = np.append(np.int32(0), heads)
         given = None if self._constraints is None else self._constraints.relations
-        return self._parser.label_arcs(self.arcs, heads, self._rows, self._read, given)
+        relations = self._parser.name_relations(
+            np.append(np.int32(0), heads), self._rows, self._read, given
+        )
+        return replace(self.arcs, heads=tuple(heads.tolist()), relations=relations)
 
     @cached_property
     def constraint_log_prob(self) -> float:
@@ -262,6 +201,7 @@ class ArcParser:
             )
         self.model, self.use_tags = model, use_tags
         self._word_rows = WordRows(model.familiar, model.tags, model.clusters)
+        self._tagger = Tagger(model.lexicon, model.tagger)
         self._encoder = None if model.encoder is None else ArcEncoder(model.encoder.network)
         universal = [name.split(":")[0] for name in model.relations]
         kinds = sorted(set(universal))
@@ -322,24 +262,25 @@ class ArcParser:
         return constrain_arcs(len(sentence), *names, tags, heads, relations)
 
     def _parse(self, given: Arcs, asked: ArcConstraints | None) -> ArcParse:
-        of_words = self._word_rows.of_forms(given.words)
+        rows = self._word_rows.of_sentence(given.words)
         read = None
         if self._encoder is not None:
             factors = None if asked is None else asked.tag_factors(len(self.model.tags))
             with one_blas_thread():
                 read = self._encoder.read(given.words, factors)
-        given = self._tag(given, of_words, read, asked)
-        rows = _rows_of_one(of_words)
+        upos, xpos = self._tag(given, rows, read, asked)
         arcs = None
         if asked is not None and asked.has_arcs:
             arcs, is_allowed = self._constrained_arcs(rows, read, asked)
             arcs = np.ascontiguousarray(arcs[:, is_allowed])
         scored = self._score(rows, read, arcs, None if asked is None else asked.allowed)
         if self.model.latent is not None:
-            scored = self._weigh_states(scored, given)
-        heads = ArcForest(scored.n, scored.head, scored.modifier).best(scored.posterior)
-        relations = None if asked is None else asked.relations
-        tree = self.label_arcs(given, heads, rows, read, relations)
+            scored = self._weigh_states(scored, replace(given, upos=upos, xpos=xpos))
+        heads = scored.best()
+        names = self.name_relations(heads, rows, read, None if asked is None else asked.relations)
+        tree = replace(
+            given, upos=upos, xpos=xpos, heads=tuple(heads[1:].tolist()), relations=names
+        )
         return ArcParse(self, tree, rows, scored, read, asked)
 
     def parse_many(
@@ -361,57 +302,62 @@ class ArcParser:
     def _tag(
         self,
         given: Arcs,
-        of_words: Words,
+        rows: Words,
         read: ReadSentence | None,
         asked: ArcConstraints | None = None,
-    ) -> Arcs:
-        """Write tags into the rows; the sentence with its tags."""
-        is_constrained = asked is not None and asked.tags is not None
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Write tags into the rows; returns their names, universal tags first."""
+        of_words, is_constrained = rows[2:-2], asked is not None and asked.tags is not None
         if self.use_tags and not is_constrained:
             self._word_rows.put_named_tags(of_words, given.upos, given.xpos)
-            return given
-        model, lexicon, logs = self.model, self.model.lexicon, None
-        types = lexicon.types(of_words[:, COLUMN["L"]])
+            return given.upos, given.xpos
+        model, tagger, logs = self.model, self._tagger, None
+        types = model.lexicon.types(of_words[:, COLUMN["L"]])
         if asked is not None and asked.tags is not None:
-            lexicon, logs = asked.tag_candidates(types, lexicon, len(model.tags))
-            types = np.arange(len(types), dtype=np.int32)
-        forest = tag_forest(_rows_of_one(of_words), types, lexicon, model.tagger)
+            lexicon, logs = asked.tag_candidates(types, model.lexicon, len(model.tags))
+            types, tagger = np.arange(len(types), dtype=np.int32), Tagger(lexicon, model.tagger)
         if read is None or model.encoder is None:
-            tags = best_tags(forest, model.tagger.weights, logs)
+            tags = tagger.best(rows, types, logs)
         else:
-            sizes = np.diff(lexicon.starts)[types]
-            posterior = tag_posteriors(forest, model.tagger.weights, sizes, len(model.tags), logs)
-            posterior *= 1 - model.encoder.weight
-            posterior += model.encoder.weight * read.tags
-            tags = posterior.argmax(axis=1)
+            tags = self._mean_tag_posteriors(tagger, rows, types, read, logs).argmax(axis=1)
         upos, xpos = zip(*(model.tags[tag] for tag in tags.tolist()), strict=True)
         if asked is not None and asked.tags is not None:
             upos, xpos = asked.keep_names(upos, xpos)
             self._word_rows.put_named_tags(of_words, upos, xpos)
         else:
             self._word_rows.put_tags(of_words, tags)
-        return replace(given, upos=upos, xpos=xpos)
+        return upos, xpos
+
+    def _mean_tag_posteriors(
+        self,
+        tagger: Tagger,
+        rows: Words,
+        types: Int32Array,
+        read: ReadSentence | None,
+        logs: FloatArray | None = None,
+    ) -> FloatArray:
+        """Posteriors of the tags of each word by a tagger and the network, [n, n_tags]."""
+        posterior = tagger.posteriors(rows, types, len(self.model.tags), logs)
+        if read is not None and self.model.encoder is not None:
+            posterior *= 1 - self.model.encoder.weight
+            posterior += self.model.encoder.weight * read.tags
+        return posterior
 
     def _tag_posteriors(self, words: Sequence[str], read: ReadSentence | None) -> FloatArray:
         """Posteriors of the tags of each word, [n, n_tags]."""
-        model, of_words = self.model, self._word_rows.of_forms(words)
-        types = model.lexicon.types(of_words[:, COLUMN["L"]])
-        forest = tag_forest(_rows_of_one(of_words), types, model.lexicon, model.tagger)
-        sizes = np.diff(model.lexicon.starts)[types]
-        posterior = tag_posteriors(forest, model.tagger.weights, sizes, len(model.tags))
-        if read is not None and model.encoder is not None:
-            posterior *= 1 - model.encoder.weight
-            posterior += model.encoder.weight * read.tags
-        return posterior
+        rows = self._word_rows.of_sentence(words)
+        types = self.model.lexicon.types(rows[2:-2, COLUMN["L"]])
+        return self._mean_tag_posteriors(self._tagger, rows, types, read)
 
     def _constrained_arcs(
         self, rows: Words, read: ReadSentence | None, asked: ArcConstraints
     ) -> tuple[Int32Array, npt.NDArray[np.bool_]]:
         """The arcs to keep, with and without the constraints, and which of them are allowed."""
-        posterior: npt.NDArray[Any] = (
-            pruner_posteriors(rows, self.model.pruner) if read is None else read.heads.T
-        )
-        return keep_allowed(posterior, asked.allowed, asked.tree)
+        return keep_allowed(self._head_posteriors(rows, read), asked.allowed, asked.tree)
+
+    def _head_posteriors(self, rows: Words, read: ReadSentence | None) -> npt.NDArray[Any]:
+        """Posteriors of heads that decide which arcs are kept, [n + 1, n]."""
+        return pruner_posteriors(rows, self.model.pruner) if read is None else read.heads.T
 
     def constraint_log_prob(
         self, asked: ArcConstraints, found: Arcs, rows: Words, read: ReadSentence | None
@@ -462,29 +408,22 @@ class ArcParser:
         read: ReadSentence | None,
         arcs: Int32Array | None = None,
         allowed: npt.NDArray[np.bool_] | None = None,
-    ) -> _ScoredForest:
+    ) -> ScoredForest:
         """Mean posteriors of the members, over some arcs or over those that the pruner keeps.
 
         A network's are normalised over the allowed heads of each word, [n + 1, n].
         """
-        model, n = self.model, len(rows) - 4
+        model = self.model
         if arcs is None:
-            arcs = likely_arcs(rows, model.pruner) if read is None else keep_likely(read.heads.T)
-        head, modifier = arcs
-        posterior = np.zeros(len(head))
-        for member in model.members:
-            forest, scores, of_arcs = score_forest(n, arcs, rows, member.order, member.table)
-            posterior += member.weight * of_arcs
-        posterior /= sum(member.weight for member in model.members)
-        if read is not None and model.encoder is not None:
-            posterior *= 1 - model.encoder.weight
-            heads = read.heads if allowed is None else read.allowed_heads(allowed)
-            posterior += model.encoder.weight * heads[modifier - 1, head]
-        if len(model.members) > 1 or read is not None:
-            return _ScoredForest(n, head, modifier, posterior, None, None)
-        return _ScoredForest(n, head, modifier, posterior, forest, scores)
+            scored = score_likely(model.members, rows, self._head_posteriors(rows, read))
+        else:
+            scored = mean_posteriors(model.members, rows, arcs)
+        if read is None or model.encoder is None:
+            return scored
+        heads = read.heads if allowed is None else read.allowed_heads(allowed)
+        return scored.mix(heads[scored.modifier - 1, scored.head], model.encoder.weight)
 
-    def _weigh_states(self, scored: _ScoredForest, tagged: Arcs) -> _ScoredForest:
+    def _weigh_states(self, scored: ScoredForest, tagged: Arcs) -> ScoredForest:
         """Posteriors averaged with those of the latent member, whose prior they are."""
         latent = self.model.latent
         assert latent is not None  # the caller has checked
@@ -493,9 +432,7 @@ class ArcParser:
         _, sign, posterior = self._latent_posteriors(arcs, tagged)
         if not sign:  # no tree over these arcs has a weight
             return scored
-        own = posterior[scored.head, scored.modifier - 1]
-        mean = (1 - latent.weight) * scored.posterior + latent.weight * own
-        return replace(scored, posterior=mean, forest=None, scores=None)
+        return scored.mix(posterior[scored.head, scored.modifier - 1], latent.weight)
 
     def _latent_posteriors(self, arcs: FloatArray, tagged: Arcs) -> tuple[float, int, FloatArray]:
         """`arc_posteriors` of the latent member for a tagged sentence."""
@@ -506,15 +443,14 @@ class ArcParser:
         model, symbols = latent.model, latent.model.seen.of(bank).seen
         return arc_posteriors(model.arcs, symbols, arcs, model.seen.valence_rows)
 
-    def label_arcs(
+    def name_relations(
         self,
-        tagged: Arcs,
         heads: Int32Array,
         rows: Words,
         read: ReadSentence | None = None,
         given: Int32Array | None = None,
-    ) -> Arcs:
-        """A tree with the likeliest relation of each arc: that of UD, then its subtype.
+    ) -> tuple[str, ...]:
+        """The likeliest relation of each arc of a tree: that of UD, then its subtype.
 
         Numbers of relations that are `given`, -1 for none, are kept; `root` is then left to the
         word at the root, since given heads may move the root away from the likely word.
@@ -529,8 +465,7 @@ class ArcParser:
         labels = posterior.argmax(axis=1)
         if given is not None:
             labels = np.where(given >= 0, given, labels)
-        names = tuple(model.relations[label] for label in labels.tolist())
-        return replace(tagged, heads=tuple(heads[1:].tolist()), relations=names)
+        return tuple(model.relations[label] for label in labels.tolist())
 
     def _relation_posteriors(
         self, heads: Int32Array, rows: Words, read: ReadSentence | None
@@ -542,10 +477,6 @@ class ArcParser:
             posterior *= 1 - model.encoder.weight
             posterior += model.encoder.weight * read.relations(heads[1:].astype(np.int64))
         return posterior
-
-
-def _rows_of_one(of_words: Words) -> Words:
-    return sentence_rows(of_words, np.array([0, len(of_words)]))
 
 
 def _parse(sentence: Sentence | PartialArcs, parser: ArcParser) -> ArcParse:

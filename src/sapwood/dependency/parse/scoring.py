@@ -11,13 +11,14 @@ Notation
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arrays import FloatArray, Int32Array, place_among
+from sapwood.core.arrays import FloatArray, Int32Array, IntArray, place_among
 from sapwood.core.training_loops import WeightTable
 from sapwood.corpora.vocabulary import (
     COLUMN,
@@ -27,7 +28,7 @@ from sapwood.corpora.vocabulary import (
     form_properties,
     hash_of,
 )
-from sapwood.dependency.model.tables import FeatureTable, TagLexicon, WordClusters
+from sapwood.dependency.model.arc_model import ArcMember, FeatureTable, TagLexicon, WordClusters
 
 _OUTSIDE, _ROOT = 1, 2  # values of rows that are no words
 _UNFAMILIAR = np.uint64(1 << 33)  # above all hashes of words
@@ -102,8 +103,25 @@ class WordRows:
         hashes = ((hash_of(f"x{xpos}"), hash_of(f"u{upos}")) for upos, xpos in pairs)
         return np.array([(*two, one) for two, one in zip(hashes, coarse, strict=True)], np.uint64)
 
+    def of_sentence(self, forms: Sequence[str]) -> Words:
+        """Rows of one sentence without tags, shape [n + 4, N_WORD_PROPERTIES]."""
+        return sentence_rows(self.of_forms(forms), np.array([0, len(forms)]))
+
+    def of_sentences(
+        self,
+        names: Sequence[str],
+        word: Int32Array,
+        starts: IntArray,
+        tags: IntArray | None = None,
+    ) -> Words:
+        """Rows of sentences whose words are given by numbers among `names`; see `sentence_rows`."""
+        of_words = self.of_forms(names)[word]
+        if tags is not None:
+            self.put_tags(of_words, tags)
+        return sentence_rows(of_words, starts)
+
     def put_tags(self, rows: Words, tags: npt.NDArray[Any]) -> None:
-        """Write tags, by their numbers, into rows of words."""
+        """Write tags, by their numbers, into rows of words (rows of one sentence: `[2:-2]`)."""
         rows[:, COLUMN["X"] : COLUMN["C"] + 1] = self._of_tag[tags]
 
     def put_named_tags(self, rows: Words, upos: Sequence[str], xpos: Sequence[str]) -> None:
@@ -240,6 +258,34 @@ class ArcForest:
         return totals, heads
 
 
+@dataclass(frozen=True)
+class ScoredForest:
+    """Arcs with mean posteriors; forest and scores of the only scorer of trees, if there is one."""
+
+    n: int
+    head: Int32Array
+    modifier: Int32Array
+    posterior: FloatArray
+    forest: ArcForest | None = None
+    scores: FloatArray | None = None
+
+    def best(self) -> Int32Array:
+        """Heads of the tree with the most expected right arcs, shape [n + 1]."""
+        return ArcForest(self.n, self.head, self.modifier).best(self.posterior)
+
+    def k_best(self, k: int) -> tuple[FloatArray, Int32Array]:
+        """Scores and heads of the best trees: log-probabilities, or expected right arcs."""
+        if self.forest is None or self.scores is None:
+            return ArcForest(self.n, self.head, self.modifier).k_best(self.posterior, k)
+        scores, heads = self.forest.k_best(self.scores, k)
+        return scores - self.forest.posteriors(self.scores)[0], heads
+
+    def mix(self, posterior: npt.NDArray[Any], weight: float) -> ScoredForest:
+        """The mean with other posteriors of the same arcs, which have a weight up to 1."""
+        mean = (1 - weight) * self.posterior + weight * posterior
+        return ScoredForest(self.n, self.head, self.modifier, mean)
+
+
 def score_forest(
     n: int, arcs: Int32Array, rows: Words, order: int, table: FeatureTable
 ) -> tuple[ArcForest, FloatArray, FloatArray]:
@@ -247,6 +293,25 @@ def score_forest(
     forest = ArcForest(n, arcs[0], arcs[1], order)
     scores = PartFeatures.of(forest.parts, rows, table).scores(table.weights)
     return forest, scores, forest.posteriors(scores)[1][: arcs.shape[1]]
+
+
+def score_likely(
+    members: Sequence[ArcMember], rows: Words, of_heads: npt.NDArray[Any]
+) -> ScoredForest:
+    """Mean posteriors of the arcs that are likely by posteriors of heads, [n + 1, n]."""
+    return mean_posteriors(members, rows, keep_likely(of_heads))
+
+
+def mean_posteriors(members: Sequence[ArcMember], rows: Words, arcs: Int32Array) -> ScoredForest:
+    """Mean posteriors of some arcs, by the weights of the members."""
+    n = len(rows) - 4
+    posterior = np.zeros(arcs.shape[1])
+    for member in members:
+        forest, scores, of_arcs = score_forest(n, arcs, rows, member.order, member.table)
+        posterior += member.weight * of_arcs
+    posterior /= sum(member.weight for member in members)
+    only = (forest, scores) if len(members) == 1 else (None, None)
+    return ScoredForest(n, arcs[0], arcs[1], posterior, *only)
 
 
 def tree_step(
@@ -273,19 +338,88 @@ class TagForest(NamedTuple):
     tag: Int32Array
     features: PartFeatures
 
+    def scores(
+        self, weights: npt.NDArray[np.float32], log_factors: FloatArray | None = None
+    ) -> FloatArray:
+        """Scores of the parts, with logs of factors for the tags of each word."""
+        scores = self.features.scores(weights)
+        if log_factors is not None:
+            scores[: len(log_factors)] += log_factors
+        return scores
 
-def tag_forest(
-    rows: Words, types: Int32Array, lexicon: TagLexicon, table: FeatureTable
-) -> TagForest:
-    """All sequences of tags of a sentence; `types` has each word's row of the lexicon."""
-    from sapwood.dependency.kernels.arc_features import tag_lattice
 
-    base = PartFeatures.of(_single_words(len(types)), rows, table).places
-    starts, edges, tag, places, n_features = tag_lattice(
-        types, lexicon.starts, lexicon.candidates, rows, COLUMN["L"], base, _mask(table)
-    )
-    no_length = np.zeros(len(places), np.uint32)
-    return TagForest(starts, edges, tag, PartFeatures(places, n_features, no_length))
+class Tagger(NamedTuple):
+    """A chain CRF over the tags that a lexicon allows.
+
+    Its methods take the rows of a sentence, and `types`, the row of each word in the lexicon;
+    `log_factors`, [sum of the numbers of tags], are added to the scores of the words' tags.
+    """
+
+    lexicon: TagLexicon
+    table: FeatureTable
+
+    def forest(self, rows: Words, types: Int32Array) -> TagForest:
+        """All sequences of tags of a sentence."""
+        from sapwood.dependency.kernels.arc_features import tag_lattice
+
+        base = PartFeatures.of(_single_words(len(types)), rows, self.table).places
+        starts, edges, tag, places, n_features = tag_lattice(
+            types, self.lexicon.starts, self.lexicon.candidates, rows, COLUMN["L"], base,
+            _mask(self.table),
+        )  # fmt: skip
+        no_length = np.zeros(len(places), np.uint32)
+        return TagForest(starts, edges, tag, PartFeatures(places, n_features, no_length))
+
+    def best(
+        self, rows: Words, types: Int32Array, log_factors: FloatArray | None = None
+    ) -> Int32Array:
+        """The best sequence of tags, shape [n]."""
+        from sapwood.dependency.kernels.arc_forest import best_arcs
+
+        forest = self.forest(rows, types)
+        scores = forest.scores(self.table.weights, log_factors)
+        _, backwards = best_arcs(forest.starts, forest.edges, forest.tag, scores)
+        tags: Int32Array = np.ascontiguousarray(backwards[::-1])
+        return tags
+
+    def posteriors(
+        self, rows: Words, types: Int32Array, n_tags: int, log_factors: FloatArray | None = None
+    ) -> FloatArray:
+        """Posteriors of the tags of each word, shape [n, n_tags]."""
+        from sapwood.dependency.kernels.arc_forest import part_posteriors
+
+        forest, starts = self.forest(rows, types), self.lexicon.starts
+        sizes = starts[types + 1] - starts[types]
+        scores = forest.scores(self.table.weights, log_factors)
+        _, expected = part_posteriors(forest.starts, forest.edges, scores)
+        tag = forest.tag[:-1]
+        out = np.zeros((len(sizes), n_tags))
+        out[np.repeat(np.arange(len(sizes)), sizes), tag] = expected[: len(tag)]
+        return out
+
+    def adagrad_step(
+        self, rows: Words, types: Int32Array, sizes: Int32Array, tags: IntArray,
+        table: WeightTable, rate: float,
+    ) -> float:  # fmt: skip
+        """Step along the gradient of the log-likelihood of the gold tags, which is returned.
+
+        `sizes` are the numbers of tags that each word may have.
+        """
+        from sapwood.dependency.kernels.arc_forest import part_posteriors
+
+        forest = self.forest(rows, types)
+        word = np.repeat(np.arange(len(tags)), sizes)
+        node = np.flatnonzero(forest.tag[:-1] == tags[word])
+        first = np.cumsum(sizes) - sizes
+        before = np.concatenate([[0], (node - first)[:-1]])
+        pair = len(forest.tag) - 1 + forest.starts[node] + before
+        gold = np.concatenate([node, pair])
+        scores = forest.scores(table.weights)
+        total, expected = part_posteriors(forest.starts, forest.edges, scores)
+        residue = -expected
+        residue[gold] += 1.0
+        forest.features.adagrad_step(residue, table, rate)
+        return float(scores[gold].sum() - total)
 
 
 @lru_cache(maxsize=256)
@@ -296,78 +430,6 @@ def _single_words(n: int) -> Int32Array:
     parts = np.zeros((n, 4), np.int32)
     parts[:, 0], parts[:, 1] = NONE, np.arange(1, n + 1)
     return parts
-
-
-def _tag_scores(
-    forest: TagForest, weights: npt.NDArray[np.float32], log_factors: FloatArray | None
-) -> FloatArray:
-    """Scores of the parts of a forest of tags, with logs of factors for the tags of each word."""
-    scores = forest.features.scores(weights)
-    if log_factors is not None:
-        scores[: len(log_factors)] += log_factors
-    return scores
-
-
-def best_tags(
-    forest: TagForest, weights: npt.NDArray[np.float32], log_factors: FloatArray | None = None
-) -> Int32Array:
-    """The best sequence of tags; `log_factors` are added to the scores of the words' tags."""
-    from sapwood.dependency.kernels.arc_forest import best_arcs
-
-    scores = _tag_scores(forest, weights, log_factors)
-    _, backwards = best_arcs(forest.starts, forest.edges, forest.tag, scores)
-    tags: Int32Array = np.ascontiguousarray(backwards[::-1])
-    return tags
-
-
-def tag_posteriors(
-    forest: TagForest,
-    weights: npt.NDArray[np.float32],
-    sizes: Int32Array,
-    n_tags: int,
-    log_factors: FloatArray | None = None,
-) -> FloatArray:
-    """Posteriors of the tags of each word, shape [n, n_tags].
-
-    Parameters
-    ----------
-    sizes : [n]
-        Number of tags that each word may have.
-    log_factors : [sum of sizes]
-        Added to the scores of the words' tags.
-    """
-    from sapwood.dependency.kernels.arc_forest import part_posteriors
-
-    scores = _tag_scores(forest, weights, log_factors)
-    _, expected = part_posteriors(forest.starts, forest.edges, scores)
-    tag = forest.tag[:-1]
-    out = np.zeros((len(sizes), n_tags))
-    out[np.repeat(np.arange(len(sizes)), sizes), tag] = expected[: len(tag)]
-    return out
-
-
-def tag_step(
-    forest: TagForest,
-    tags: npt.NDArray[np.int64],
-    sizes: Int32Array,
-    table: WeightTable,
-    rate: float,
-) -> float:
-    """Step along the gradient of the log-likelihood of the gold tags, which is returned."""
-    from sapwood.dependency.kernels.arc_forest import part_posteriors
-
-    word = np.repeat(np.arange(len(tags)), sizes)
-    node = np.flatnonzero(forest.tag[:-1] == tags[word])
-    first = np.cumsum(sizes) - sizes
-    before = np.concatenate([[0], (node - first)[:-1]])
-    pair = len(forest.tag) - 1 + forest.starts[node] + before
-    gold = np.concatenate([node, pair])
-    scores = forest.features.scores(table.weights)
-    total, expected = part_posteriors(forest.starts, forest.edges, scores)
-    residue = -expected
-    residue[gold] += 1.0
-    forest.features.adagrad_step(residue, table, rate)
-    return float(scores[gold].sum() - total)
 
 
 # -- pruning --------------------------------------------------------------------------------------

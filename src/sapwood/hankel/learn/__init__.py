@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sapwood.core.registry import Method
+from sapwood.core.learner import Method
 
 TASK = "strings"
 STRING_METHODS: dict[str, Method] = {

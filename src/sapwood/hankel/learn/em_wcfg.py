@@ -195,6 +195,9 @@ def maximise_likelihood(
         )
         return -counts.log_likelihood / scale, -_flat(*slopes) / scale
 
+    def update(now: WeightedGrammar) -> WeightedGrammar:
+        return maximise_grammar_counts(now, expect(now))
+
     track: list[float] = []
     for _ in range(ROUNDS):
         logs = np.log(np.maximum(_flat(*model.weights), 1e-300))
@@ -207,7 +210,7 @@ def maximise_likelihood(
         }
         done = minimize(loss, logs, jac=True, method="L-BFGS-B", options=options)
         found = grammar(done.x)
-        found = iterate_em(expect, maximise_grammar_counts, found, BETWEEN)
+        found = iterate_em(update, found, BETWEEN)
         counts = expect(found)
         gain = counts.log_likelihood - before.log_likelihood
         if gain > 0 and counts.n_impossible <= before.n_impossible:

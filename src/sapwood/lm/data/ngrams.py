@@ -1,4 +1,4 @@
-"""`NgramCounts`: a table of n-grams with their counts, and its Parquet files.
+"""`NgramCounts`: a table of n-grams with their counts, the vocabulary, and Parquet files.
 
 An n-gram is counted for every word of the text, with as many words before it as there are, up to
 order - 1; missing ones are `NOTHING`. Rows are sorted by their last word, then by the one before,
@@ -19,7 +19,7 @@ counts of words, and all lower orders, follow from the table.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,17 +29,16 @@ import numpy.typing as npt
 
 from sapwood.core.errors import ModelFormatError, SapwoodError
 from sapwood.core.outputs import replacing
-from sapwood.lm.data.text import (
-    END,
-    NOTHING,
-    SPECIAL,
-    UNKNOWN,
-    Rows,
-)
 
 if TYPE_CHECKING:
     from sapwood.lm.data.counting import SortedRuns
 
+# The first words of every vocabulary; NOTHING stands where there is no word.
+NOTHING, START, END, UNKNOWN = 0, 1, 2, 3
+SPECIAL = ("<nothing>", "<s>", "</s>", "<unk>")
+RESERVED = frozenset(SPECIAL[:UNKNOWN])  # no text may have these as words
+RESERVED_HINT = "leave it out: one sentence a line has its start and end by itself"
+Rows = npt.NDArray[np.uint32]  # [n, order]: n-grams, the last word first
 MAX_ORDER = 5
 Keys = npt.NDArray[np.uint64]  # [n, 1 or 2]
 Counts = npt.NDArray[np.int64]
@@ -112,17 +111,62 @@ class NgramCounts:
         table = merge_rows(rows, self.counts, n_kept)
         return NgramCounts(self.words[:n_kept], word_counts, *table, self.is_stream)
 
+    def reduce(self, order: int, min_count: int) -> NgramCounts:
+        """The same text in n-grams of a lower order, with rarer words as the unknown word."""
+        return self.shorten(order).cut_words(min_count)
+
     def shorten(self, order: int) -> NgramCounts:
         """The same text in n-grams of a lower order."""
         if order > self.order:
             msg = f"the counts are of order {self.order}, expected at least {order}"
             raise SapwoodError(msg, hint=f"count again with --order {order}")
+        if order == self.order:
+            return self
         rows = self.rows[:, :order]
         firsts = first_of_runs(rows)
         return NgramCounts(
             self.words, self.word_counts, np.ascontiguousarray(rows[firsts]),
             np.add.reduceat(self.counts, firsts) if len(firsts) else self.counts, self.is_stream,
         )  # fmt: skip
+
+
+class KnownWords(dict[bytes, int]):
+    """Numbers of words and of starts and ends of sentences; any other word is the unknown one."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__((word.encode(), i) for i, word in enumerate(words) if i != NOTHING)
+        self.bits = bits_for(len(words))  # of a word's number
+
+    def __missing__(self, word: bytes) -> int:
+        return UNKNOWN
+
+
+def ngrams_of(found: npt.NDArray[np.uint32], order: int, n_lead: int = 0) -> Rows:
+    """The n-gram that ends at each of some words, except starts of sentences and the lead.
+
+    Examples
+    --------
+    >>> ngrams_of(np.array([START, 4, 5, END], np.uint32), 3).tolist()
+    [[4, 1, 0], [5, 4, 1], [2, 5, 4]]
+    """
+    place = np.arange(len(found))
+    age = place - np.maximum.accumulate(np.where(found == START, place, 0))
+    rows = np.zeros((len(found), order), np.uint32)
+    for j in range(min(order, len(found))):
+        rows[j:, j] = np.where(age[j:] >= j, found[: len(found) - j], NOTHING)
+    kept: Rows = rows[(found != START) & (place >= n_lead)]
+    return kept
+
+
+def refuse_reserved_words(words: Sequence[str]) -> None:
+    """Refuse a sentence that has a reserved symbol such as `</s>` among its words."""
+    if not RESERVED.isdisjoint(words):
+        place = next(i for i, word in enumerate(words) if word in RESERVED)
+        raise SapwoodError(
+            f"word {place + 1} of the sentence is {words[place]!r}, a symbol that is reserved "
+            "for the start or end of a sentence",
+            hint=RESERVED_HINT,
+        )
 
 
 def first_of_runs(rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -358,11 +402,3 @@ def _pyarrow() -> tuple[Any, Any]:
     except ImportError as error:
         raise SapwoodError("files of counts need pyarrow", hint="pip install pyarrow") from error
     return pa, pq
-
-
-def is_parquet(path: str | Path) -> bool:
-    """Whether a file starts as those of Parquet do."""
-    if not Path(path).is_file():
-        return False
-    with Path(path).open("rb") as file:
-        return file.read(4) == b"PAR1"

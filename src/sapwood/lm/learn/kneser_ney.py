@@ -41,23 +41,21 @@ from scipy import sparse
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.learner import FLAG, maybe, parameter, positional, whole
 from sapwood.lm.data.counting import CountsLike
-from sapwood.lm.data.ngrams import NgramCounts, first_of_runs
-from sapwood.lm.data.text import END, NOTHING, START, Rows
-from sapwood.lm.learn.latent import (
-    BLOCKS_WORDS,
+from sapwood.lm.data.ngrams import END, NOTHING, START, NgramCounts, Rows, first_of_runs
+from sapwood.lm.learn.bigram_em import (
     BigramEM,
     BigramStates,
     HeldPairs,
+)
+from sapwood.lm.learn.latent import (
+    BLOCKS_WORDS,
+    LanguageEstimator,
     LatentEstimator,
-    block_sizes,
     follow_counts,
     hold_out,
-    join_blocks,
     require_pairs,
-    run_blocks,
     smoothing_weights,
 )
-from sapwood.lm.learn.methods import LanguageEstimator
 from sapwood.lm.model.latent_models import LatentNgramModel, pair_mix
 from sapwood.lm.model.ngram_model import LOG_10, NEVER, Keys, NgramModel, find_ngrams
 
@@ -249,9 +247,9 @@ class LatentKneserNey(LatentEstimator):
         require_pairs(d)
         held = _held_pairs(pairs, held_out)
         em = BigramEM(self.iterations, self.prior, held.u, held)
-        sizes = block_sizes(self.n_states, self.n_blocks)
-        self.climbs_ = run_blocks(em, self._e_step(d), sizes, self.seed)
-        states = join_blocks([run.parameters for run in self.climbs_])
+        states, self.climbs_ = em.run_blocks(
+            self._e_step(d), self.n_states, self.n_blocks, self.seed
+        )
         return states, smoothing_weights(states, held.u, counts, held)
 
     @property

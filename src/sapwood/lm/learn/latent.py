@@ -1,47 +1,63 @@
-"""`EMBigram`: hidden states between neighbouring words, by EM on the engine or on a GPU.
+"""Language models with hidden states, learnt from counts of n-grams, and their mixture.
 
-Notation as in `lm.model.latent_models`, and
---------------------------------------------
-    c[x, y]     how often y follows x, by contexts x            sparse
-    R[x, h]     expected count of state h after x               [V, m]
-    S[y, h]     expected count of state h before y              [V, m]
-
-Several small models, each from its own start, are better than a large one, and together they are
-one: with blocks r = (r_1 .. r_B) / B and s = (s_1 .. s_B) side by side,
-
-    sum over h of r[x, h] s[y, h] = mean over blocks of sum over h of r_b[x, h] s_b[y, h]
+`EMBigram` has hidden states between neighbouring words, `LatentTrigram` after two words, and
+`LanguageMixture` weighs both and n-grams by context. Notation as in `lm.learn.bigram_em`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from sapwood.core.arrays import FieldSums, FloatArray, IntArray
-from sapwood.core.errors import SapwoodError
-from sapwood.core.learner import Domain, at_least, maybe, parameter, positional, whole
+from sapwood.core.arrays import FloatArray, IntArray
+from sapwood.core.errors import SapwoodError, count, require_memory
+from sapwood.core.learner import (
+    Domain,
+    Estimator,
+    at_least,
+    maybe,
+    parameter,
+    positional,
+    whole,
+)
 from sapwood.core.progress import counted, step
-from sapwood.core.training_loops import EMResult, EMSteps, EMStop, iterate_em, run_em
-from sapwood.execute import Engine
-from sapwood.linalg.latent_bigrams import TINY, DevicePairs, maximise_states
-from sapwood.lm.data.ngrams import NgramCounts
-from sapwood.lm.data.text import NOTHING, START, UNKNOWN
-from sapwood.lm.learn.methods import LanguageEstimator
-from sapwood.lm.model.latent_models import BigramModel, pair_mix
+from sapwood.core.training_loops import iterate_em
+from sapwood.lm.data.counting import CountsLike, as_counts
+from sapwood.lm.data.ngrams import NOTHING, START, UNKNOWN, NgramCounts, first_of_runs
+from sapwood.lm.learn.bigram_em import (
+    BigramEM,
+    BigramStates,
+    EngineEStep,
+    HeldPairs,
+    Single,
+    place_pairs,
+)
+from sapwood.lm.model.language_model import LanguageModel
+from sapwood.lm.model.latent_models import (
+    N_CONTEXT_BINS,
+    BigramModel,
+    LatentTrigramModel,
+    MixtureModel,
+    pair_mix,
+)
 
-SHARD_ENTRIES = 400_000  # of contexts with their words: tenths of a second of work
-STOP_WEIGHT = 0.05  # of single words while held-out text decides when EM ends
 # Of a text without held-out part, what is held out to choose when to stop: a fraction, and the
 # most; more says nothing new, and is looked at after every iteration.
 HELD_FRACTION, MOST_HELD = 0.05, 2_000_000
 UNIGRAM_PRIOR = 0.5
-# Chosen on Brown's held-out part: blocks of 32 against 16, 64 and 128; rare pivots are noise.
-BLOCK_STATES, MOST_BLOCKS = 32, 8
+WEIGHT_ITERATIONS = 60
+SHRINKAGE = 50.0  # words that the weights of all contexts together count for in a bin
+# Measured constants: `benchmarks/memory_estimates.py` prints estimates and measured peaks.
+LIBRARIES = 10e6  # bytes that any learner takes
+NGRAM_WORD = 45  # bytes for each word of each n-gram while levels are interpolated
+# parameters that a model's record has, and their names there
+RECORDED = {"order": "order", "n_states": "states", "n_blocks": "blocks", "seed": "seed"}
 DEVICE = Domain("cpu or a name that PyTorch knows, such as cuda", lambda x: isinstance(x, str))
 DEVICE_WORDS = "Where EM runs: cpu, or cuda for a GPU, which rounds in another way."
 BLOCKS_WORDS = (
@@ -52,244 +68,6 @@ SMOOTHING_ITERATIONS = 60
 N_WEIGHT_BINS = 24
 # Arrays of 4-byte numbers, [words or pairs of words, states], that are held at once: as measured.
 STATE_COPIES, PAIR_COPIES = 6, 6
-Single = npt.NDArray[np.float32]
-Expected = tuple[Any, Any, float]  # R, S without its factor s, and the log-likelihood
-
-
-class BigramStates(NamedTuple):
-    """The parameters r and s of hidden states between two words."""
-
-    r: Single
-    s: Single
-
-
-# -- the E-step -----------------------------------------------------------------------------------
-
-
-class Pairs(NamedTuple):
-    """Some contexts, numbered from `first`, and the words that follow them."""
-
-    first: int
-    starts: npt.NDArray[np.int64]  # where the words of each context start, [n + 1]
-    seconds: npt.NDArray[np.int64]  # the words, by context, [nnz]
-    counts: Single
-
-
-@dataclass(frozen=True, eq=False)
-class ExpectedStates(FieldSums):
-    """The result of an E-step over some contexts; `+` joins shards."""
-
-    R: list[Single]  # rows of the contexts, in order
-    S: Single  # without its factor s
-    log_likelihood: float
-
-
-def expect_pairs(pairs: Pairs, r: Single, s: Single) -> ExpectedStates:
-    """The E-step for some contexts."""
-    from sapwood.lm.kernels.bigrams import expect_bigram_states
-
-    here = np.ascontiguousarray(r[pairs.first : pairs.first + len(pairs.starts) - 1])
-    R, S = np.zeros_like(here), np.zeros_like(s)
-    value = expect_bigram_states(pairs.starts, pairs.seconds, pairs.counts, here, s, R, S)
-    return ExpectedStates([R], S, float(value))
-
-
-def cut_pairs(c: sparse.csr_array, dtype: npt.DTypeLike = np.float32) -> list[Pairs]:
-    """Shards of whole contexts with about `SHARD_ENTRIES` entries each."""
-    starts = c.indptr.astype(np.int64)
-    wanted = np.arange(SHARD_ENTRIES, starts[-1], SHARD_ENTRIES)
-    cuts = np.unique([0, *np.searchsorted(starts, wanted), len(starts) - 1])
-    shards = []
-    for a, b in pairwise(cuts):
-        part = slice(starts[a], starts[b])
-        words = c.indices[part].astype(np.int64), c.data[part].astype(dtype)
-        shards.append(Pairs(int(a), starts[a : b + 1] - starts[a], *words))
-    return shards
-
-
-class EngineEStep:
-    """Expected counts as sums over shards of contexts."""
-
-    def __init__(self, engine: Engine, shards: list[Pairs]) -> None:
-        self.engine, self.placed = engine, engine.place(shards)
-
-    def put(self, array: FloatArray | Single) -> Any:
-        """The array where the E-step runs."""
-        return array
-
-    def fetch(self, states: BigramStates) -> BigramStates:
-        """The parameters as NumPy arrays."""
-        return states
-
-    def expect(self, states: BigramStates) -> Expected:
-        """R, S without its factor s, and the log-likelihood."""
-        found = self.engine.total(expect_pairs, self.placed, states.r, states.s)
-        return np.concatenate(found.R), found.S, found.log_likelihood
-
-    def expect_states(self, states: BigramStates) -> BigramStates:
-        """R, and S without its factor s, as NumPy arrays."""
-        placed = BigramStates(self.put(states.r), self.put(states.s))
-        return self.fetch(BigramStates(*self.expect(placed)[:2]))
-
-
-class DeviceEStep(EngineEStep):
-    """Expected counts on a GPU."""
-
-    def __init__(self, c: sparse.csr_array, device: str) -> None:
-        c.sort_indices()
-        self.pairs = DevicePairs(c.indptr, c.indices, c.data, c.shape[1], device)
-
-    def put(self, array: FloatArray | Single) -> Any:
-        """The array on the device."""
-        return self.pairs.put(array)
-
-    def fetch(self, states: BigramStates) -> BigramStates:
-        """The parameters as NumPy arrays."""
-        tables: tuple[Any, Any] = states
-        return BigramStates(*(np.ascontiguousarray(table.cpu().numpy()) for table in tables))
-
-    def expect(self, states: BigramStates) -> Expected:
-        """R, S without its factor s, and the log-likelihood, on the device."""
-        return self.pairs.expect(states.r, states.s)
-
-
-# -- EM -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class HeldPairs:
-    """Held-out pairs of words, which decide when EM ends.
-
-    Attributes
-    ----------
-    before, after, counts : [n]
-        Pairs of words and how often each was seen.
-    u : [V]
-        Distribution of single words, for smoothing.
-    known, backoff : [n]
-        Where a pair backs off to the states: its probability without them, and their weight.
-    """
-
-    before: IntArray
-    after: IntArray
-    counts: FloatArray
-    u: FloatArray
-    known: FloatArray | float = 0.0
-    backoff: FloatArray | float = 1.0
-
-    @classmethod
-    def of(cls, c: sparse.csr_array, u: FloatArray) -> HeldPairs:
-        """Pairs of a table, except those before the unknown word, which is not predicted."""
-        found = c.tocoo()
-        kept = found.col != UNKNOWN
-        before, after = found.row[kept].astype(np.int64), found.col[kept].astype(np.int64)
-        return cls(before, after, np.asarray(found.data[kept], float), u)
-
-    def value(self, states: BigramStates) -> float:
-        """Mean log-probability, smoothed a little; 0 where no pair of known words is held out."""
-        if not len(self.counts):
-            return 0.0
-        p = pair_mix(states.r, states.s, self.before, self.after)
-        mixed = (1 - STOP_WEIGHT) * p + STOP_WEIGHT * self.u[self.after]
-        return float(self.counts @ np.log(self.known + self.backoff * mixed) / self.counts.sum())
-
-
-@dataclass(frozen=True, eq=False)
-class BigramEM:
-    """EM for hidden states between two words.
-
-    Attributes
-    ----------
-    iterations
-        The most iterations.
-    prior
-        Words that are added to every context, spread as states are, and to every state, as u is.
-    u : [V]
-        Distribution of single words.
-    held
-        What decides when to stop; None for after all iterations.
-    patience
-        Iterations that may make held-out text less likely.
-    is_r_free
-        Whether r is learnt too; with r fixed, the likelihood is concave, and EM finds its maximum.
-    """
-
-    iterations: int
-    prior: float
-    u: FloatArray
-    held: HeldPairs | None = None
-    patience: int = 2
-    is_r_free: bool = True
-
-    def run(self, source: EngineEStep, start: BigramStates) -> EMResult[BigramStates, Expected]:
-        """EM until held-out text gets less likely; the parameters are the best, as NumPy arrays."""
-        u, held = source.put(self.u.astype(np.float32)), self.held
-
-        def maximise(now: BigramStates, counts: Expected) -> BigramStates:
-            R, S, _ = counts
-            fixed = None if self.is_r_free else now.r
-            return BigramStates(*maximise_states(R, S * now.s, u, self.prior, r=fixed))
-
-        steps = EMSteps[BigramStates, Expected](
-            source.expect,
-            maximise,
-            lambda now, counts: counts[2],
-            None if held is None else lambda now: held.value(source.fetch(now.parameters)),
-        )
-        stop = EMStop(
-            self.iterations, patience=self.patience, keeps_latest=True, evaluates_last=False
-        )
-        placed = BigramStates(source.put(start.r), source.put(start.s))
-        # without a total: held-out text mostly ends it long before the last of them
-        with step("", unit="iteration") as advance:
-            run = run_em(steps, placed, stop, listen=lambda now: advance(len(now.values)))
-        assert run.best is not None
-        best = source.fetch(run.best)
-        return EMResult(best, run.values, run.scores, best)
-
-
-def run_blocks(
-    em: BigramEM, e_step: EngineEStep, sizes: list[int], seed: int
-) -> list[EMResult[BigramStates, Expected]]:
-    """EM for models of some sizes, each from its own start."""
-    starts = (
-        random_states(em.u, m, np.random.default_rng([seed, block]))
-        for block, m in enumerate(sizes)
-    )
-    blocks = counted(starts, "EM", total=len(sizes), unit="block of states")
-    return [em.run(e_step, start) for start in blocks]
-
-
-def block_sizes(n_states: int, n_blocks: int | None = None) -> list[int]:
-    """The number of states of each block, as equal as can be.
-
-    Examples
-    --------
-    >>> block_sizes(10, 4), block_sizes(2, 4), block_sizes(100)
-    ([3, 3, 2, 2], [1, 1], [34, 33, 33])
-    """
-    if n_blocks is None:
-        n_blocks = max(1, min(MOST_BLOCKS, n_states // BLOCK_STATES))
-    n_blocks = min(n_blocks, n_states)
-    return [n_states // n_blocks + (b < n_states % n_blocks) for b in range(n_blocks)]
-
-
-def random_states(
-    u: FloatArray, m: int, rng: np.random.Generator, dtype: npt.DTypeLike = np.float32
-) -> BigramStates:
-    """Random states of contexts, and distributions of words near that of all words."""
-    s = u[:, None] * rng.uniform(0.5, 1.5, (len(u), m)) + TINY
-    r = rng.dirichlet(np.ones(m), len(u))
-    return BigramStates(r.astype(dtype), (s / s.sum(axis=0)).astype(dtype))
-
-
-def join_blocks(blocks: list[BigramStates]) -> BigramStates:
-    """Models side by side, as one; see the notation of this module."""
-    r = np.concatenate([block.r for block in blocks], axis=1) / np.float32(len(blocks))
-    return BigramStates(r.astype(blocks[0].r.dtype), np.concatenate([b.s for b in blocks], axis=1))
-
-
-# -- counts and smoothing -------------------------------------------------------------------------
 
 
 def follow_counts(rows: npt.NDArray[np.uint32], counts: IntArray, n: int) -> sparse.csr_array:
@@ -341,23 +119,81 @@ def smoothing_weights(
     here = bins[held.before]
     p, q = pair_mix(states.r, states.s, held.before, held.after), u[held.after]
 
-    def expect(weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def update(weight: FloatArray) -> FloatArray:
         single = held.backoff * weight[here] * q
         both = single + held.backoff * (1 - weight[here]) * p
         ratio = held.counts / (held.known + both)
-        weights = single * ratio, both * ratio
-        n_single, n = (np.asarray(np.bincount(here, x, N_WEIGHT_BINS), float) for x in weights)
-        return n_single, n
-
-    def maximise(weight: FloatArray, counts: tuple[FloatArray, FloatArray]) -> FloatArray:
-        n_single, n = counts
+        n_single = np.bincount(here, single * ratio, N_WEIGHT_BINS)
+        n = np.bincount(here, both * ratio, N_WEIGHT_BINS)
         return np.asarray((n_single + 1) / (n + 2))
 
     start = np.full(N_WEIGHT_BINS, 0.1)
-    return np.asarray(iterate_em(expect, maximise, start, SMOOTHING_ITERATIONS)[bins])
+    return np.asarray(iterate_em(update, start, SMOOTHING_ITERATIONS)[bins])
 
 
-# -- estimators -----------------------------------------------------------------------------------
+class LanguageEstimator(Estimator, ABC):
+    """Learns from counts of n-grams: `NgramCounts`, files of counts or text, or sentences.
+
+    Words are taken as they are counted: `NgramCounts.cut_words` makes rare ones the unknown word.
+    """
+
+    least_order: ClassVar[int] = 2  # of the n-grams, where it is no parameter
+
+    def fit(self, source: CountsLike, held: NgramCounts | None = None) -> Self:
+        """Learn from counts of at least the learner's order, or from text.
+
+        Parameters
+        ----------
+        source
+            `NgramCounts`, the path of a file of counts or of a text, or sentences.
+        held
+            Held-out counts in the same words, for learners that use them.
+        """
+        return self.learn(self._read(source), held)
+
+    @abstractmethod
+    def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
+        """Learn from counts that fit into memory, with parameters that were checked."""
+
+    def memory_needed(self, counts: NgramCounts) -> float:
+        """Bytes that learning takes at most, about, besides the counts."""
+        return LIBRARIES + NGRAM_WORD * counts.rows.size
+
+    def _read(self, source: CountsLike) -> NgramCounts:
+        """The counts; refused where learning from them does not fit into memory."""
+        given = vars(self)  # the parameters
+        order = given.get("order", self.least_order)
+        if isinstance(source, NgramCounts):
+            counts = source.shorten(order)
+        else:
+            counts = as_counts(source, order, self._engine())
+        work = f"training on {len(counts.words):,} words"
+        hint = "count rare words as unknown with a larger --min-count, or use a smaller --order"
+        if "n_states" in given:
+            work = f"{work} with {count(given['n_states'], 'state')}"
+            hint = f"use fewer --states, {hint}"
+        require_memory(self.memory_needed(counts), work, hint)
+        return counts
+
+    def _record(
+        self,
+        method: str,
+        counts: NgramCounts,
+        held: NgramCounts | None = None,
+        iterations: int | None = None,
+    ) -> dict[str, Any]:
+        """The record of the training in the model's file."""
+        record: dict[str, Any] = {
+            "method": method, "tokens": counts.n_tokens, "words": counts.n_words,
+            "stream": counts.is_stream,
+        }  # fmt: skip
+        given = vars(self)  # the parameters, and more
+        record |= {new: given[old] for old, new in RECORDED.items() if given.get(old) is not None}
+        if iterations is not None:
+            record["iterations"] = iterations
+        if held is not None:
+            record["held_out_tokens"] = held.n_tokens
+        return record
 
 
 class TrainingPairs(NamedTuple):
@@ -390,9 +226,7 @@ class LatentEstimator(LanguageEstimator):
         return super().memory_needed(counts) + 4 * copies * len(counts.words) * self.n_states
 
     def _e_step(self, c: sparse.csr_array) -> EngineEStep:
-        if self.device == "cpu":
-            return EngineEStep(self._engine(), cut_pairs(c))
-        return DeviceEStep(c, self.device)
+        return place_pairs(c, self.device, self._engine())
 
     def _pairs(self, counts: NgramCounts, held: NgramCounts | None) -> TrainingPairs:
         """Pairs to learn from; without held-out text, some of the pairs are held out."""
@@ -444,10 +278,10 @@ class EMBigram(LatentEstimator):
     def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
         """Learn from counts of pairs; held-out text says when to stop and how to smooth."""
         pairs = self._pairs(counts, held)
-        sizes = block_sizes(self.n_states, self.n_blocks)
         em = BigramEM(self.iterations, self.prior, pairs.u, pairs.held)
-        self.climbs_ = run_blocks(em, self._e_step(pairs.c), sizes, self.seed)
-        states = join_blocks([run.parameters for run in self.climbs_])
+        states, self.climbs_ = em.run_blocks(
+            self._e_step(pairs.c), self.n_states, self.n_blocks, self.seed
+        )
         record = self._record("em", counts, held, self.iterations_)
         self.model_ = self._model(counts, states, pairs, record)
         return self
@@ -456,3 +290,190 @@ class EMBigram(LatentEstimator):
     def iterations_(self) -> int:
         """Number of EM iterations of all blocks."""
         return sum(len(run.values) for run in self.climbs_)
+
+
+class LatentTrigram(LatentEstimator):
+    """The hidden state depends on two words, and backs off to one.
+
+        r2[c, h] ~ expected count of h after the pair c  +  strength * r[last word of c, h]
+
+    The words that follow a state are those of a latent bigram model, which is learnt first.
+
+    Attributes
+    ----------
+    model_
+        A `LatentTrigramModel`.
+    bigram_
+        The estimator of the model that it backs off to.
+    """
+
+    least_order: ClassVar[int] = 3
+    n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS_WORDS)
+    strength: float = parameter(
+        4.0, at_least(0), "Words that the nearer word's states count for in a pair."
+    )
+    min_pair_count: int = parameter(2, whole(1), "How often a pair must be seen.")
+    pair_iterations: int = parameter(4, whole(1), "EM iterations for the states of pairs.")
+
+    def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
+        """Learn from counts of order 3 at least."""
+        self.bigram_ = EMBigram(
+            self.n_states, n_blocks=self.n_blocks, iterations=self.iterations, prior=self.prior,
+            seed=self.seed, device=self.device, n_jobs=self.n_jobs, engine=self.engine,
+        ).learn(counts, held)  # fmt: skip
+        record = self._record("latent-trigram", counts, held, self.iterations_)
+        self.model_ = replace(self.add_pairs(self.bigram_.model_, counts), record=record)
+        return self
+
+    def memory_needed(self, counts: NgramCounts) -> float:
+        """Bytes as for a latent bigram, and of the states of every pair of words."""
+        n_pairs = len(first_of_runs(counts.rows[:, :2]))
+        return super().memory_needed(counts) + 4 * PAIR_COPIES * n_pairs * self.n_states
+
+    def add_pairs(self, bigram: BigramModel, counts: NgramCounts) -> LatentTrigramModel:
+        """States of pairs of words, given those of single words."""
+        c, pairs = pair_follow_counts(counts, self.min_pair_count)
+        if not len(pairs):
+            msg = f"no pair of words was seen {self.min_pair_count} times and followed"
+            raise SapwoodError(msg, hint="lower min_pair_count, or use EMBigram")
+        nearer = (pairs % np.uint64(len(counts.words))).astype(np.int64)
+        e_step, prior = self._e_step(c), bigram.r[nearer]
+
+        def update(r2: Single) -> Single:
+            expected = e_step.expect_states(BigramStates(r2, bigram.s))
+            R = expected.r + np.float32(self.strength) * prior
+            return np.asarray(R / R.sum(axis=1, keepdims=True), np.float32)
+
+        r2 = iterate_em(update, prior, self.pair_iterations)
+        return LatentTrigramModel(bigram, pairs, r2)
+
+    @property
+    def iterations_(self) -> int:
+        """Number of EM iterations for words and for pairs."""
+        return self.bigram_.iterations_ + self.pair_iterations
+
+
+def pair_follow_counts(
+    counts: NgramCounts, least: int
+) -> tuple[sparse.csr_array, npt.NDArray[np.uint64]]:
+    """What follows each pair of words that was seen often enough, and these pairs."""
+    rows, n = counts.rows, np.uint64(len(counts.words))
+    is_whole = rows[:, 2] != NOTHING
+    keys = rows[is_whole, 2].astype(np.uint64) * n + rows[is_whole, 1]
+    pairs, place = np.unique(keys, return_inverse=True)
+    seen = np.bincount(place, counts.counts[is_whole])
+    kept = seen >= least
+    number = np.cumsum(kept) - 1
+    chosen = kept[place]
+    c = sparse.csr_array(
+        (
+            counts.counts[is_whole][chosen].astype(float),
+            (number[place[chosen]], rows[is_whole, 0][chosen].astype(np.int64)),
+        ),
+        shape=(int(kept.sum()), len(counts.words)),
+    )
+    return c, pairs[kept]
+
+
+class LanguageMixture(LanguageEstimator):
+    """Modified Kneser-Ney, a latent bigram and a latent trigram model, mixed by context.
+
+    Without held-out text, some n-grams are held out to learn the weights, and the members are then
+    learnt again from all of them.
+
+    Attributes
+    ----------
+    model_
+        A `MixtureModel`.
+    latent_
+        The estimator of the latent members.
+    """
+
+    uses_held: ClassVar[bool] = True
+    n_states: int = positional(
+        default=256, domain=whole(1, 4096), words="Hidden states.", kw_only=False
+    )
+    order: int = parameter(3, whole(3, 5), "Words of an n-gram of Kneser-Ney.")
+    n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS_WORDS)
+    iterations: int = parameter(100, whole(0), "The most EM iterations, see `EMBigram`.")
+    seed: int = parameter(0, whole(0), "Seed of random starts, and of the held-out counts.")
+    device: str = parameter("cpu", DEVICE, DEVICE_WORDS, changes_model=False)
+
+    def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
+        """Learn the members and their weights from counts of this order at least."""
+        rest, drawn = hold_out(counts, self.seed) if held is None else (counts, held)
+        members = self._members(rest, drawn)
+        weights = member_weights(members, rest, drawn)
+        if held is None:
+            members = self._members(counts, None)
+        record = self._record("mix", counts, held, self.iterations_)
+        self.model_ = MixtureModel.of(members, counts, weights, record)
+        return self
+
+    def memory_needed(self, counts: NgramCounts) -> float:
+        """Bytes of the latent members, and of the n-grams."""
+        return self._latent().memory_needed(counts) + super().memory_needed(counts)
+
+    def _latent(self) -> LatentTrigram:
+        return LatentTrigram(
+            self.n_states, n_blocks=self.n_blocks, iterations=self.iterations, min_pair_count=1,
+            seed=self.seed, device=self.device, n_jobs=self.n_jobs, engine=self.engine,
+        )  # fmt: skip
+
+    def _members(self, counts: NgramCounts, held_out: NgramCounts | None) -> list[LanguageModel]:
+        from sapwood.lm.learn.kneser_ney import KneserNey  # which builds on this file
+
+        self.latent_ = self._latent().learn(counts, held_out)
+        with step("n-grams"):
+            plain = KneserNey(self.order).learn(counts).model_
+        return [plain, self.latent_.bigram_.model_, self.latent_.model_]
+
+    @property
+    def iterations_(self) -> int:
+        """Number of EM iterations of the latent members."""
+        return self.latent_.iterations_
+
+
+def member_weights(
+    members: Sequence[LanguageModel], counts: NgramCounts, held_out: NgramCounts
+) -> FloatArray:
+    """The weights of a mixture that make held-out text likeliest, bin by bin: [n_bins, members].
+
+    Parameters
+    ----------
+    counts
+        Of the training text, for the bins of contexts.
+    held_out
+        In the same words, of at least the order of every member.
+    """
+    even = np.full((N_CONTEXT_BINS, len(members)), 1 / len(members))
+    model = MixtureModel.of(members, counts, even)  # refuses members of different words
+    known = held_out.rows[:, 0] != UNKNOWN
+    rows, n = held_out.rows[known], held_out.counts[known].astype(float)
+    scored = model.member_probs(rows)
+    scored = counted(scored, "held-out probabilities", total=len(members), unit="member")
+    p = np.stack(list(scored), axis=1)
+    everywhere = mixture_weights(
+        p, n, np.zeros(len(rows), np.int64), 1, np.full(p.shape[1], 1.0), 0.0
+    )
+    return mixture_weights(p, n, model.bins.bin(rows), N_CONTEXT_BINS, everywhere[0], SHRINKAGE)
+
+
+def mixture_weights(
+    p: FloatArray, n: FloatArray, bins: np.ndarray, n_bins: int, prior: FloatArray, strength: float
+) -> FloatArray:
+    """EM for the weights of every bin: [n_bins, members]."""
+    prior = prior / prior.sum()
+
+    def update(lam: FloatArray) -> FloatArray:
+        posterior = lam[bins] * p
+        posterior *= (n / posterior.sum(axis=1))[:, None]
+        total = np.stack(
+            [np.bincount(bins, column, n_bins).astype(float) for column in posterior.T], axis=1
+        )
+        total = total + (strength + 1e-6) * prior
+        return np.asarray(total / total.sum(axis=1, keepdims=True))
+
+    start: FloatArray = np.tile(prior, (n_bins, 1))
+    with step("weights of the mixture", total=WEIGHT_ITERATIONS, unit="iteration") as advance:
+        return iterate_em(update, start, WEIGHT_ITERATIONS, lambda now: advance(len(now.values)))

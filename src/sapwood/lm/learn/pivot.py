@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Self
 
 import numpy as np
@@ -11,15 +10,11 @@ from scipy import sparse
 from sapwood.core.arrays import BoolArray, FloatArray
 from sapwood.core.learner import maybe, parameter, whole
 from sapwood.core.training_loops import iterate_em
-from sapwood.linalg.latent_bigrams import maximise_states
 from sapwood.linalg.pivots import PivotStates, columns_given_states, states_from_points
 from sapwood.linalg.svd import cca
 from sapwood.lm.data.ngrams import NgramCounts
-from sapwood.lm.learn.latent import (
-    BigramEM,
-    BigramStates,
-    LatentEstimator,
-)
+from sapwood.lm.learn.bigram_em import BigramEM, BigramStates, maximise_states
+from sapwood.lm.learn.latent import LatentEstimator
 
 CONVEX_ITERATIONS = 50
 RARE_ITERATIONS = 3
@@ -75,8 +70,11 @@ class PivotBigram(LatentEstimator):
         )
         e_step = self._e_step(c)
         is_rare = np.asarray(c.sum(axis=1)).ravel() < self.min_count
-        maximise = partial(self._maximise_rare, is_rare, u)
-        states = iterate_em(e_step.expect_states, maximise, states, RARE_ITERATIONS)
+        states = iterate_em(
+            lambda now: self._maximise_rare(is_rare, u, now, e_step.expect_states(now)),
+            states,
+            RARE_ITERATIONS,
+        )
         convex = BigramEM(CONVEX_ITERATIONS, self.prior, u, pairs.held, is_r_free=False)
         states = convex.run(e_step, states).parameters
         self.climb_ = BigramEM(self.iterations, self.prior, u, pairs.held).run(e_step, states)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import SavedModel, require_type
-from sapwood.lm.data.text import (
+from sapwood.lm.data.ngrams import (
     END,
     NOTHING,
     SPECIAL,

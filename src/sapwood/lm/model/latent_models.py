@@ -22,8 +22,9 @@ Mixtures of members k have weights by how often a context c was seen:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -32,7 +33,7 @@ import numpy.typing as npt
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import ModelFormatError, SapwoodError, count
 from sapwood.core.model_files import FileContents, class_of, read_flag, read_record
-from sapwood.lm.data.text import NOTHING, Rows
+from sapwood.lm.data.ngrams import NOTHING, NgramCounts, Rows
 from sapwood.lm.model.language_model import (
     HALF_TOLERANCE,
     LanguageModel,
@@ -375,6 +376,18 @@ class MixtureModel(LanguageModel):
                 hint="train them from the same counts, with the same min-count",
             )
 
+    @classmethod
+    def of(
+        cls,
+        members: Sequence[LanguageModel],
+        counts: NgramCounts,
+        weights: FloatArray,
+        record: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Self:
+        """The mixture of some models whose contexts are binned by the counts of a text."""
+        bins = ContextBins.of(counts.rows, counts.counts, len(counts.words))
+        return cls(tuple(members), bins, weights, record)
+
     def __repr__(self) -> str:
         sizes = (repr(member).partition(": ")[2].removesuffix(">") for member in self.members)
         return f"<MixtureModel of {len(self.members)}: {'; '.join(sizes)}>"
@@ -396,9 +409,14 @@ class MixtureModel(LanguageModel):
 
     def log_probs(self, rows: Rows) -> FloatArray:
         """Log-probability of the first word of each row; see `LanguageModel.log_probs`."""
-        p = np.stack([np.exp(member.log_probs(rows)) for member in self.members], axis=1)
+        p = np.stack([*self.member_probs(rows)], axis=1)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log((self.weights[self.bins.bin(rows)] * p).sum(axis=1)))
+
+    def member_probs(self, rows: Rows) -> Iterator[FloatArray]:
+        """The probability of the first word of each row, by each member."""
+        for member in self.members:
+            yield np.exp(member.log_probs(rows))
 
     def to_file(self) -> FileContents:
         """The arrays of all members, each behind its number, and those of the weights."""

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import CorpusError, ModelFormatError, describe
 from sapwood.core.model_files import FileContents, read_flag, read_record, require_type
-from sapwood.lm.data.text import END, NOTHING, SPECIAL, START, Rows
+from sapwood.lm.data.ngrams import END, NOTHING, SPECIAL, START, Rows
 from sapwood.lm.model.language_model import (
     SINGLE_TOLERANCE,
     LanguageModel,

@@ -1,30 +1,66 @@
 // Decisions on the findings of an audit: kept in the browser, exported for `--apply` and as a patch.
 
-const FORMAT = "audit decisions 1";
+const FORMAT = "audit decisions 2";
 
-// The decisions of a report, by the ids of findings. Where the browser keeps nothing they last as long as the page.
+export const nParts = (finding) => Math.max(1, finding.parts?.length ?? 0);
+
+// The decision on a finding from those on its parts, null for none: accepted where some part is.
+function overall(made) {
+  if (made.includes("accept")) return "accept";
+  if (made.includes(null)) return null;
+  return made.includes("reject") ? "reject" : "skip";
+}
+
+// The decisions of a report, by the ids of findings: one for all parts of a finding, or a list with one for each.
+// Where the browser keeps nothing they last as long as the page.
 export class Decisions {
   constructor(name, findings) {
     this.name = `sapwood-audit:${name}`;
     this.made = {};
     this.isKept = true;
-    const known = new Set(findings.map((finding) => finding.id));
+    const known = new Map(findings.map((finding) => [finding.id, nParts(finding)]));
     try {
       const kept = Object.entries(JSON.parse(localStorage.getItem(this.name) ?? "{}"));
-      this.made = Object.fromEntries(kept.filter(([id]) => known.has(id)));
+      const isWhole = ([id, made]) => !Array.isArray(made) || made.length === known.get(id);
+      this.made = Object.fromEntries(kept.filter(([id]) => known.has(id)).filter(isWhole));
     } catch {
       this.isKept = false;
     }
   }
 
   of(id) {
-    return this.made[id] ?? null;
+    const made = this.made[id] ?? null;
+    return Array.isArray(made) ? overall(made) : made;
   }
 
-  // decision: accept, reject, skip, or null for none.
+  // The decision on each part of a finding.
+  ofParts(finding) {
+    const made = this.made[finding.id] ?? null;
+    return Array.isArray(made) ? made : Array(nParts(finding)).fill(made);
+  }
+
+  // Whether parts of a finding have different decisions.
+  isMixed(id) {
+    return Array.isArray(this.made[id]);
+  }
+
+  // decision: accept, reject, skip, or null for none; on all parts.
   set(id, decision) {
     if (decision === null) delete this.made[id];
     else this.made[id] = decision;
+    this.keep();
+  }
+
+  setPart(finding, index, decision) {
+    const made = [...this.ofParts(finding)];
+    made[index] = decision;
+    if (made.some((one) => one !== decision)) this.made[finding.id] = made;
+    else if (decision === null) delete this.made[finding.id];
+    else this.made[finding.id] = decision;
+    this.keep();
+  }
+
+  keep() {
     try {
       localStorage.setItem(this.name, JSON.stringify(this.made));
     } catch {
@@ -33,13 +69,13 @@ export class Decisions {
   }
 
   count(decision) {
-    return Object.values(this.made).filter((made) => made === decision).length;
+    return Object.keys(this.made).filter((id) => this.of(id) === decision).length;
   }
 }
 
 // The file that `sapwood audit --apply` reads.
 export function decisionsFile(report, decisions) {
-  const rows = report.findings.filter((finding) => decisions.of(finding.id) !== null);
+  const rows = report.findings.filter((finding) => finding.id in decisions.made);
   return JSON.stringify(
     {
       sapwood: FORMAT,
@@ -49,9 +85,10 @@ export function decisionsFile(report, decisions) {
         file: finding.file,
         line: finding.line,
         tree: finding.tree,
-        decision: decisions.of(finding.id),
+        decision: decisions.of(finding.id) ?? "skip",
         annotated_tree: finding.annotated_tree,
         suggested_tree: finding.suggested_tree,
+        ...(decisions.isMixed(finding.id) ? { parts: partsOf(finding, decisions) } : {}),
       })),
     },
     null,
@@ -59,14 +96,22 @@ export function decisionsFile(report, decisions) {
   );
 }
 
-// A unified diff of all accepted findings, without lines of context; and how many are not in it, because
-// their lines are not known or another correction has changed them already.
+// A part without a decision is skipped.
+const partsOf = (finding, decisions) =>
+  decisions.ofParts(finding).map((made, k) => ({
+    decision: made ?? "skip",
+    kind: finding.parts[k].kind,
+    edit: finding.parts[k].edit,
+  }));
+
+// A unified diff of all accepted findings, without lines of context; and how many are not in it, because only
+// some parts are accepted, their lines are not known, or another correction has changed them already.
 export function patchOf(report, decisions) {
   const files = new Map();
   let nOmitted = 0;
   for (const finding of report.findings) {
     if (decisions.of(finding.id) !== "accept") continue;
-    if (!finding.patch) nOmitted += 1;
+    if (!finding.patch || decisions.isMixed(finding.id)) nOmitted += 1;
     else if (files.has(finding.file)) files.get(finding.file).push(finding.patch);
     else files.set(finding.file, [finding.patch]);
   }

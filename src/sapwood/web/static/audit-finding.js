@@ -23,8 +23,10 @@ export function sentence(words, start, end) {
   );
 }
 
-// made: the decision on it; ondecide is called with a new one, or with null for none.
-export function findingView(finding, drawings, made, ondecide) {
+// made: the decision on each part; ondecide is called with a new one for all, or null for none; onpart with a part's
+// index and a new one for that part.
+export function findingView(finding, drawings, made, { ondecide, onpart }) {
+  const same = made.every((one) => one === made[0]) ? made[0] : null;
   const words = finding.words ?? [];
   const line = h("div", { class: "audit-sentence" }, sentence(words, finding.start, finding.end));
   const pair = treePair(finding, drawings);
@@ -41,9 +43,9 @@ export function findingView(finding, drawings, made, ondecide) {
     ),
     line,
     numbersOf(finding),
-    decisionBar(made, ondecide),
+    decisionBar(same, ondecide, parts.length > 1),
+    parts.length > 1 ? partTable(parts, made, choose, onpart) : null,
     pair,
-    parts.length > 1 ? partTable(parts, choose) : null,
     elsewhereList(finding.elsewhere ?? []),
   );
   return { element, show: () => showDifferences(pair) };
@@ -58,21 +60,26 @@ const numbersOf = (finding) =>
     h("span", {}, "expected precision ", h("b", {}, percent(finding.expected_precision))),
   );
 
-function decisionBar(made, ondecide) {
+const decideButton = (decision, made, ondecide, name, hint) =>
+  h(
+    "button",
+    {
+      type: "button",
+      class: "decide",
+      "data-decision": decision,
+      "aria-pressed": String(made === decision),
+      onclick: () => ondecide(made === decision ? null : decision),
+    },
+    name,
+    hint,
+  );
+
+function decisionBar(made, ondecide, hasParts) {
   const button = (decision) =>
-    h(
-      "button",
-      {
-        type: "button",
-        class: "decide",
-        "data-decision": decision,
-        "aria-pressed": String(made === decision),
-        onclick: () => ondecide(made === decision ? null : decision),
-      },
-      NAMES[decision],
+    decideButton(decision, made, ondecide, NAMES[decision] + (hasParts ? " all" : ""), [
       " ",
       h("kbd", {}, KEYS[decision]),
-    );
+    ]);
   return h(
     "div",
     { class: "bar audit-bar", role: "group", "aria-label": "Decision" },
@@ -80,31 +87,53 @@ function decisionBar(made, ondecide) {
   );
 }
 
-function partTable(parts, onchoose) {
-  const row = (part) =>
+// A part can be decided alone: by its buttons, or by the keys while its row has the focus.
+function partTable(parts, made, onchoose, onpart) {
+  const press = (event, part, index) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const decision = Object.keys(KEYS).find((name) => KEYS[name] === event.key);
+    if (event.key === "Enter" && event.target === event.currentTarget) onchoose(part);
+    else if (decision) onpart(index, decision);
+    else if (event.key === "u") onpart(index, null);
+    else return; // the keys of the list
+    event.stopPropagation();
+    event.preventDefault();
+  };
+  const row = (part, index) =>
     h(
       "tr",
       {
         class: "pick",
         tabindex: "0",
+        "data-part": String(index),
+        "data-made": made[index],
         onclick: () => onchoose(part),
-        onkeydown: (event) => event.key === "Enter" && onchoose(part),
+        onkeydown: (event) => press(event, part, index),
       },
-      h("th", { scope: "row" }, part.kind),
+      h("th", { scope: "row" }, `${index + 1}. ${part.kind}`),
       h("td", {}, changeOf(part)),
-      h("td", {}, part.start === undefined ? "" : `${part.start + 1}–${part.end}`),
-      h("td", {}, percent(part.p_annotated)),
-      h("td", {}, percent(part.p_suggested)),
-      h("td", {}, percent(part.expected_precision)),
+      cell("words", wordsOf(part)),
+      cell("annotated", percent(part.p_annotated)),
+      cell("suggested", percent(part.p_suggested)),
+      cell("expected", percent(part.expected_precision)),
+      h(
+        "td",
+        {},
+        partBar(made[index], (decision) => onpart(index, decision), index),
+      ),
     );
-  const names = ["Part", "annotated → suggested", "words", "annotated", "suggested", "expected precision"];
+  const names = ["Part", "annotated → suggested", "words", "annotated", "suggested", "expected", "decision"];
   return h(
     "div",
-    { class: "scroll" },
+    { class: "scroll audit-parts" },
     h(
       "table",
       {},
-      h("caption", {}, `${plural(parts.length, "part")}; choose one to mark its words`),
+      h(
+        "caption",
+        {},
+        `${plural(parts.length, "part")}; choose one to mark its words, or decide on it alone`,
+      ),
       h(
         "thead",
         {},
@@ -118,6 +147,19 @@ function partTable(parts, onchoose) {
     ),
   );
 }
+
+const wordsOf = ({ start, end }) =>
+  start === undefined ? "" : end - start === 1 ? `${end}` : `${start + 1}–${end}`;
+
+// A narrow screen shows the name of the column beside the number.
+const cell = (name, text) => h("td", { "data-name": name }, text);
+
+const partBar = (made, ondecide, index) =>
+  h(
+    "span",
+    { class: "audit-part-bar", role: "group", "aria-label": `Decision on part ${index + 1}` },
+    Object.keys(KEYS).map((decision) => decideButton(decision, made, ondecide, NAMES[decision], null)),
+  );
 
 function elsewhereList(places) {
   if (!places.length) return null;

@@ -96,12 +96,17 @@ function arcFigures(texts, drawings) {
   });
 }
 
-// Scrolls a pair of trees so that the first difference of each stands in the middle.
+// Scrolls a pair of trees so that the first difference of each stands in the middle: of an arc that is wider than
+// its place, the word.
 export function showDifferences(pair) {
   for (const box of pair.querySelectorAll(".figure")) {
-    const marked = box.querySelector(".differs");
-    if (!marked) continue;
-    const [inner, outer] = [marked.getBoundingClientRect(), box.getBoundingClientRect()];
+    const first = box.querySelector("path.differs") ?? box.querySelector(".differs");
+    if (!first) continue;
+    const isWide = first.getBoundingClientRect().width > 0.9 * box.clientWidth;
+    const word = first.dataset.node && box.querySelector(`text.word[data-node="${first.dataset.node}"]`);
+    const shown = isWide && word ? word : first;
+    const [inner, outer] = [shown.getBoundingClientRect(), box.getBoundingClientRect()];
     box.scrollLeft += inner.left + inner.width / 2 - (outer.left + outer.width / 2);
+    if (word) box.scrollTop = box.scrollHeight;
   }
 }

@@ -5,10 +5,11 @@ import { bars, h, percent } from "/static/dom.js";
 const KEYS = [
   ["j, ↓, →", "next finding"],
   ["k, ↑, ←", "previous finding"],
-  ["a", "accept the suggestion, and go on"],
+  ["a", "accept the suggestion with all its parts, and go on"],
   ["r", "reject it, and go on"],
   ["s", "skip it, and go on"],
   ["u", "undo the decision"],
+  ["1 – 9", "go to a part; there a, r, s and u are about that part alone"],
   ["?", "this help"],
 ];
 const FRACTIONS = new Set(["precision_at_100", "error_rate"]);
@@ -48,7 +49,8 @@ export function auditHelp() {
     h(
       "p",
       { class: "small" },
-      "Decisions stay in this browser. Save them, then run: sapwood audit --apply decisions.json",
+      "Decisions stay in this browser. Save them, then run: sapwood audit --apply decisions.json, " +
+        "for CoNLL-U: sapwood depend audit --apply decisions.json",
     ),
     h("button", { type: "button", onclick: () => dialog.close() }, "Close"),
   );

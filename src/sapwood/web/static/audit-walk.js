@@ -9,7 +9,7 @@ import { save } from "/static/exports.js";
 const STEPS = { j: 1, ArrowDown: 1, ArrowRight: 1, k: -1, ArrowUp: -1, ArrowLeft: -1 };
 const STATES = { "": "all", open: "undecided", accept: "accepted", reject: "rejected", skip: "skipped" };
 // What handles keys itself.
-const TYPING = "input, select, textarea, summary, .node, tr.pick, dialog";
+const TYPING = "input, select, textarea, summary, .node, dialog";
 
 // report: the answer of `sapwood audit --json` with `files` and `drawings`; name: what its decisions are kept under.
 // Returns a function that stops listening to the keyboard.
@@ -138,9 +138,20 @@ class Walk {
         "button",
         { type: "button", class: "quiet", onclick: () => this.go(finding) },
         h("b", {}, `${finding.rank}. ${changeOf(finding)}`),
-        h("small", {}, `${finding.kind} · ${shortPlaceOf(finding)}${made ? ` · ${DONE[made]}` : ""}`),
+        h(
+          "small",
+          {},
+          `${finding.kind} · ${shortPlaceOf(finding)}${made ? ` · ${this.doneOf(finding)}` : ""}`,
+        ),
       ),
     );
+  }
+
+  doneOf(finding) {
+    const made = this.decisions.of(finding.id);
+    if (made !== "accept" || !this.decisions.isMixed(finding.id)) return DONE[made];
+    const all = this.decisions.ofParts(finding);
+    return `${all.filter((one) => one === "accept").length} of ${all.length} parts accepted`;
   }
 
   itemOf(finding) {
@@ -174,9 +185,10 @@ class Walk {
       return;
     }
     const { id } = this.current;
-    const view = findingView(this.current, drawings?.[id], this.decisions.of(id), (made) =>
-      this.decide(made, false),
-    );
+    const view = findingView(this.current, drawings?.[id], this.decisions.ofParts(this.current), {
+      ondecide: (made) => this.decide(made, false),
+      onpart: (index, made) => this.decidePart(index, made),
+    });
     put(this.place, view.element);
     view.show();
     const item = this.itemOf(this.current);
@@ -201,11 +213,23 @@ class Walk {
     announce(made ? `Finding ${finding.rank} ${DONE[made]}` : `Finding ${finding.rank} is undecided again`);
   }
 
+  // A decision on one part stays at the finding, with the focus on its row.
+  decidePart(index, made) {
+    const finding = this.current;
+    this.decisions.setPart(finding, index, made);
+    this.itemOf(finding).replaceWith(this.listItem(finding));
+    this.show();
+    this.place.querySelector(`[data-part="${index}"]`)?.focus();
+    announce(`Part ${index + 1} ${made ? DONE[made] : "is undecided again"}`);
+  }
+
   press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || this.help.open) return;
     if (event.target.closest?.(TYPING)) return;
     const decision = Object.keys(KEYS).find((name) => KEYS[name] === event.key);
-    if (event.key in STEPS) this.step(STEPS[event.key]);
+    const part = /^[1-9]$/.test(event.key) && this.place.querySelector(`[data-part="${event.key - 1}"]`);
+    if (part) part.focus();
+    else if (event.key in STEPS) this.step(STEPS[event.key]);
     else if (decision) this.decide(decision, true);
     else if (event.key === "u") this.decide(null, false);
     else if (event.key === "?") this.help.showModal();

@@ -1,5 +1,6 @@
 // What somebody typed: sentences, one a line or in running text, or trees in brackets.
 
+import { ask } from "/static/api.js";
 import { h, plural, put } from "/static/dom.js";
 
 const TREE = /^\([^\s()]*\s*\([^\s()]+(\s+[^\s()]+\s*\)|\s*\(|$)/;
@@ -61,8 +62,32 @@ function readTyped(text, { byLine = false } = {}) {
     .split("\n")
     .map((line) => line.trim())
     .filter(Boolean);
-  const items = byLine ? lines : lines.flatMap(sentencesIn);
+  const items = byLine ? lines : lines.flatMap((line) => SPLIT.get(line) ?? sentencesIn(line));
   return { items, areTrees: false, isSplit: items.length > lines.length };
+}
+
+// Sentences of lines as the server has split them: it knows more than the expressions above, which stand in until it
+// has answered, and where it does not.
+const SPLIT = new Map();
+
+async function askForSentences(text) {
+  const lines = [...new Set(text.split("\n").map((line) => line.trim()))].filter(
+    (line) => line && !SPLIT.has(line),
+  );
+  if (isTree(text) || !lines.some((line) => /\s/.test(line))) return false;
+  const whole = lines.join("\n\n");
+  const { sentences } = await ask("sentences", { text: whole });
+  let start = 0;
+  for (const line of lines) {
+    const end = start + [...line].length; // in characters, as the server counts
+    const own = sentences.filter((one) => one.char_start >= start && one.char_end <= end);
+    SPLIT.set(
+      line,
+      own.map((one) => one.text),
+    );
+    start = end + 2;
+  }
+  return lines.some((line) => SPLIT.get(line).join("\n") !== sentencesIn(line).join("\n"));
 }
 
 const MOST = 50; // sentences that are offered
@@ -103,5 +128,10 @@ export function showTyped(text, { state, chips, notice, treeNotice = null, oncha
   put(chips, ...itemChips(typed, (index) => onchange({ line: index || null })));
   const splitAgain = (lines) => onchange({ lines: lines ? 1 : null, line: null });
   put(notice, typed.areTrees && treeNotice ? treeNotice() : splitNotice(typed, byLine, splitAgain));
+  if (!byLine)
+    askForSentences(text).then(
+      (isOther) => isOther && onchange({}),
+      () => {},
+    );
   return typed;
 }

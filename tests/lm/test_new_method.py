@@ -1,0 +1,97 @@
+"""A new method of learning from text is a class and an entry of a registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.conftest import Run
+from tests.contract import subjects, test_estimators
+
+import sapwood as sw
+from sapwood.cli.options import describe_methods
+from sapwood.core.learner import Method, parameter, whole
+from sapwood.lm.data.ngrams import NgramCounts
+from sapwood.lm.learn import EMBEDDING_METHODS, LM_METHODS
+from sapwood.lm.learn.kneser_ney import KneserNey
+
+TEXT = "the dog barks\nthe cat sleeps\na dog sleeps\nthe dog sees a cat\n" * 20
+
+
+class ToyNgrams(KneserNey):
+    """N-grams under another name."""
+
+    salt: int = parameter(0, whole(0), "A number that is kept in the record.")
+
+    def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> ToyNgrams:
+        """Learn n-grams, and take note of the salt."""
+        super().learn(counts, held)
+        self.model_.record["salt"] = self.salt
+        return self
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Method]:
+    method = Method("a toy of this test", ToyNgrams, "text", fixed={"salt": 3})
+    monkeypatch.setitem(LM_METHODS, "toy", method)
+    monkeypatch.setitem(subjects.ESTIMATORS, "ToyNgrams", ToyNgrams)
+    subjects.fitted.cache_clear()
+    yield method
+    subjects.fitted.cache_clear()
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def test_the_commands_take_it(toy: Method, text: Path, tmp_path: Path, cli: Run) -> None:
+    out = tmp_path / "toy.lm"
+    done = cli("lm", "train", text, "-o", out, "--method", "toy", "--order", 2, "--json")
+    assert done.status == 0, done.err
+    report = json.loads(done.out)
+    assert (report["method"], report["order"], report["states"]) == ("toy", 2, None)
+    model = sw.load(out)
+    assert (model.order, model.record["salt"]) == (2, 3)
+    scored = cli("lm", "evaluate", out, text, "--json")
+    assert json.loads(scored.out)["perplexity"] < 10
+    assert "toy (a toy of this test)" in describe_methods(LM_METHODS)
+
+
+def test_options_that_it_lacks_are_refused(
+    toy: Method, text: Path, tmp_path: Path, cli: Run
+) -> None:
+    out = tmp_path / "toy.lm"
+    refused = cli("lm", "train", text, "-o", out, "--method", "toy", "--states", 3)
+    assert refused.status == 2
+    assert "--states: it does not apply to --method toy" in refused.err
+    other = cli("lm", "train", text, "-o", out, "--method", "em", "--order", 3)
+    assert other.err.splitlines()[0].endswith("kn-latent, toy")
+
+
+def test_the_contract_tests_take_it(toy: Method) -> None:
+    assert subjects.all_estimators()["ToyNgrams"] is ToyNgrams
+    for ask in (
+        test_estimators.test_every_estimator_has_data_to_learn_from,
+        test_estimators.test_parameters_come_and_go,
+    ):
+        ask("ToyNgrams")
+    assert subjects.fitted("ToyNgrams").model_.order == 3
+
+
+def test_vectors_of_words_have_new_methods_too(
+    monkeypatch: pytest.MonkeyPatch, text: Path, tmp_path: Path, cli: Run
+) -> None:
+    fixed = {"method": "cca", "iterations": 5, "window": 1}
+    method = Method("a toy of this test", ("lm.learn.eigenwords", "WordEmbedding"), fixed=fixed)
+    monkeypatch.setitem(EMBEDDING_METHODS, "toy", method)
+    out = tmp_path / "toy.sapwood"
+    small = ("--dimension", 2, "--min-count", 1, "--json")
+    done = cli("embed", text, "-o", out, "--method", "toy", *small)
+    assert done.status == 0, done.err
+    assert json.loads(done.out)["method"] == "toy"
+    assert sw.load(out).dimension == 2
