@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from tests.web.servers import Client, guarded
 
 from sapwood.cli.serve import serve_page
-from sapwood.web import guard, limits, models, processes, schemas, server
+from sapwood.web import guard, models, processes, schemas, server
 from sapwood.web.guard import MEGABYTE, Limits, Pool, Refusal
 from sapwood.web.models import ModelStore
 from sapwood.web.processes import check_treebank
@@ -43,11 +43,11 @@ def test_the_options_have_the_defaults_of_the_limits() -> None:
 
 
 def test_constants_that_bound_what_a_request_may_take() -> None:
-    assert (limits.BRACKETS_A_WORD, limits.CHARACTERS_A_WORD, limits.LONGEST_WORD) == (
+    assert (guard.BRACKETS_A_WORD, guard.CHARACTERS_A_WORD, guard.LONGEST_WORD) == (
         20, 500, 2_000,
     )  # fmt: skip
     assert (guard.N_BODIES, guard.MOST_NAMES, guard.MOST_MARKS) == (8, 32, 200_000)
-    assert limits.MOST_RETRY_SECONDS == 60
+    assert guard.MOST_RETRY_SECONDS == 60
     assert (
         models.N_KEPT,
         processes.N_ERRORS,
@@ -73,8 +73,8 @@ def test_words_sentences_and_lists() -> None:
     assert refused(few.check_words, [])
     assert not refused(few.check_words, ["a"] * 3)
     assert refused(few.check_words, ["a"] * 4)
-    assert not refused(few.check_words, ["a", "x" * limits.LONGEST_WORD])
-    assert refused(few.check_words, ["a", "x" * (limits.LONGEST_WORD + 1)])
+    assert not refused(few.check_words, ["a", "x" * guard.LONGEST_WORD])
+    assert refused(few.check_words, ["a", "x" * (guard.LONGEST_WORD + 1)])
     assert not refused(few.check_sentences, 4)
     assert refused(few.check_sentences, 5)
     assert not refused(few.check_k, 5)
@@ -83,10 +83,10 @@ def test_words_sentences_and_lists() -> None:
 
 def test_trees_are_measured_before_they_are_read() -> None:
     few = Limits(words=3)
-    assert not refused(few.check_brackets, "(" * (3 * limits.BRACKETS_A_WORD))
-    assert refused(few.check_brackets, "(" * (3 * limits.BRACKETS_A_WORD + 1))
-    assert not refused(few.check_brackets, "x" * (3 * limits.CHARACTERS_A_WORD))
-    assert refused(few.check_brackets, "x" * (3 * limits.CHARACTERS_A_WORD + 1))
+    assert not refused(few.check_brackets, "(" * (3 * guard.BRACKETS_A_WORD))
+    assert refused(few.check_brackets, "(" * (3 * guard.BRACKETS_A_WORD + 1))
+    assert not refused(few.check_brackets, "x" * (3 * guard.CHARACTERS_A_WORD))
+    assert refused(few.check_brackets, "x" * (3 * guard.CHARACTERS_A_WORD + 1))
 
 
 # -- questions ------------------------------------------------------------------------------------
