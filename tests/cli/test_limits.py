@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import Run
 
-from sapwood.core.outputs import PIECE, complete_records
+from sapwood.core.outputs import READ_SIZE, complete_records
 from sapwood.corpora.files import MAX_CHARACTERS
 
 resource = pytest.importorskip("resource")  # limits of memory are a matter of POSIX
@@ -150,11 +150,11 @@ def test_the_limit_itself_is_read(
 
 def test_a_part_of_one_endless_line_is_counted_in_pieces(tmp_path: Path) -> None:
     part = tmp_path / "part"
-    part.write_bytes(b"a\n" + b"b" * (PIECE - 1) + b"\n\n")
-    assert complete_records(part, is_block=False) == (3, PIECE + 3)
-    assert complete_records(part, is_block=True) == (1, PIECE + 3)
+    part.write_bytes(b"a\n" + b"b" * (READ_SIZE - 1) + b"\n\n")
+    assert complete_records(part, is_block=False) == (3, READ_SIZE + 3)
+    assert complete_records(part, is_block=True) == (1, READ_SIZE + 3)
     # The line end is a piece of its own, but no empty line.
-    part.write_bytes(b"b" * PIECE + b"\n")
+    part.write_bytes(b"b" * READ_SIZE + b"\n")
     assert complete_records(part, is_block=True) == (0, 0)
 
 

@@ -432,7 +432,7 @@ def append_bytes(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-PIECE = 1 << 20  # characters or bytes read at once
+READ_SIZE = 1 << 20  # characters or bytes read at once
 T = TypeVar("T")
 EVERY = 0.25  # seconds between flushes: the work that a killed run may lose
 
@@ -518,7 +518,7 @@ def complete_records(part: Path, *, is_block: bool) -> tuple[int, int]:
     n = size = offset = 0
     is_start = True
     with part.open("rb") as file:
-        while piece := file.readline(PIECE):  # a foreign file may be one endless line
+        while piece := file.readline(READ_SIZE):  # a foreign file may be one endless line
             offset += len(piece)
             is_end = piece.endswith(b"\n")
             if is_end and (not is_block or (is_start and piece == b"\n")):
@@ -542,7 +542,7 @@ def _check_origin(part: Path, note: Path, origin: Mapping[str, Any], *, force: b
         return
     try:
         with note.open(encoding="utf-8") as file:
-            before = json.loads(file.read(PIECE))  # a whole note is far shorter
+            before = json.loads(file.read(READ_SIZE))  # a whole note is far shorter
     except (OSError, ValueError, RecursionError):
         msg = f"{part}: nothing says what made it ({note.name} is missing or not readable)"
         raise SapwoodError(msg, hint=begin) from None

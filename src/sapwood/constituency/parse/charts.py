@@ -533,7 +533,7 @@ def sentence_posteriors(
     plain_log_prob = None
     for plain in pruned_forests(group.members[0], words, *pruning[:2], constraints):
         plain_log_prob = plain.log_prob if plain_log_prob is None else plain_log_prob
-        found = mean_posteriors(group, plain, pruning.middle)
+        found = group_posteriors(group, plain, pruning.middle)
         if found is not None:
             return found, plain_log_prob
     return None, plain_log_prob
@@ -555,7 +555,7 @@ def _one_word_mean(
     return combine_posteriors(parts, weights, "mean")
 
 
-def mean_posteriors(
+def group_posteriors(
     group: ChartGroup, plain: ForestPosteriors, middle: float
 ) -> ForestPosteriors | None:
     """Posteriors of all members over a pruned forest, which the first of them prunes once more."""

@@ -34,7 +34,7 @@ from sapwood.constituency.parse.charts import (
     ForestPosteriors,
     Pruning,
     feature_log_sum,
-    mean_posteriors,
+    group_posteriors,
     one_word_posteriors,
     pruned_forests,
     sentence_posteriors,
@@ -408,7 +408,7 @@ class ChartGroup:
 
     def read_pruned(self, plain: ForestPosteriors) -> SentencePosteriors | None:
         """Posteriors of the group over a pruned forest; None for no parse."""
-        return self._labelled(mean_posteriors(self, plain, 0.0), plain.log_prob)
+        return self._labelled(group_posteriors(self, plain, 0.0), plain.log_prob)
 
     def _labelled(
         self, found: ForestPosteriors | None, plain_log_prob: float | None
