@@ -13,6 +13,7 @@ from tests.contract import subjects, test_estimators
 import sapwood as sw
 from sapwood.cli.options import describe_methods
 from sapwood.core.learner import Method, parameter, whole
+from sapwood.lm.data.counting import count_sentence_ngrams
 from sapwood.lm.data.ngrams import NgramCounts
 from sapwood.lm.learn import EMBEDDING_METHODS, LM_METHODS
 from sapwood.lm.learn.kneser_ney import KneserNey
@@ -71,6 +72,17 @@ def test_options_that_it_lacks_are_refused(
     assert "--states: it does not apply to --method toy" in refused.err
     other = cli("lm", "train", text, "-o", out, "--method", "em", "--order", 3)
     assert other.err.splitlines()[0].endswith("kn-latent, toy")
+
+
+def test_python_trains_it_and_leaves_out_what_it_has_no_use_for(toy: Method) -> None:
+    counts = count_sentence_ngrams([line.split() for line in TEXT.splitlines()], order=3)
+    learner = toy.train({"order": 2, "n_states": 9, "salt": 7}, counts, held=counts)
+    assert (learner.order, learner.salt) == (2, 3)
+    assert "held_out_tokens" not in learner.model_.record
+    learner = LM_METHODS["em"].train({"n_states": 2, "iterations": 1}, counts, held=counts)
+    assert learner.model_.record["held_out_tokens"] == counts.n_tokens
+    usual = [toy.usual_value(name) for name in ("order", "salt", "n_states")]
+    assert usual == [3, 3, None]
 
 
 def test_the_contract_tests_take_it(toy: Method) -> None:

@@ -6,19 +6,27 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from math import inf
 from pathlib import Path
-from sys import intern
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import STDIN, TRAIN, as_grammar, check_files, load_any, stream_lines
+from sapwood.cli.inputs import (
+    STDIN,
+    TRAIN,
+    as_grammar,
+    check_files,
+    load_any,
+    read_words,
+    stream_lines,
+)
 from sapwood.cli.reports import fact_lines, more_line, show, table_lines
 from sapwood.core.errors import NotIdentifiableError, SapwoodError, count
 from sapwood.core.learner import REFINEMENTS
 from sapwood.core.model_card import with_provenance
 from sapwood.core.progress import step
+from sapwood.corpora.files import TEXT_SUFFIXES
 from sapwood.execute.engine import Meter
 from sapwood.report import ScoreReport, to_json
 
@@ -317,19 +325,13 @@ def unmix_sentences(  # noqa: PLR0913 - every option of the command is an argume
     come from eigenvectors of counts of short sentences, without iterations and without local
     optima. Warnings say where the counts are too few for that.
     """
-    from sapwood.corpora.files import FEWER_SENTENCES, WORD_BYTES, require_reading_memory
-    from sapwood.corpora.sentences import split_words
-
     meter = Meter()
-    check_files(file, out=out, force=force, is_model=True)
+    check_files(file, out=out, suffixes=TEXT_SUFFIXES, force=force, is_model=True)
     family = family.lower()  # papers write them in capitals
     try:
         estimator = _estimator(family, states, refine, max_length, seed)
-        require_reading_memory([file], WORD_BYTES, FEWER_SENTENCES, "text")
         with step("reading"):
-            # Equal words are one object, so that memory holds each of them once.
-            lines = (list(map(intern, split_words(line))) for line in stream_lines(file))
-            sentences = [words for words in lines if words]
+            sentences = [words for words in read_words(file) if words]
         if not sentences:
             msg = f"{'stdin' if file == STDIN else file}: no sentences"
             raise SapwoodError(msg, hint="give one tokenised sentence a line")

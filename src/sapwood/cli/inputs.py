@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -114,6 +115,17 @@ def stream_lines(
             name = error.likely[0] if error.likely else "ENCODING"
             error.hint = f"if it is text, convert it: iconv -f {name} -t utf-8"
         raise
+
+
+def read_words(source: str) -> Iterator[list[str]]:
+    """The words of each line of a text, which is refused where it does not fit into memory."""
+    from sapwood.corpora.files import FEWER_SENTENCES, WORD_BYTES, require_reading_memory
+    from sapwood.corpora.sentences import split_words
+
+    require_reading_memory([source], WORD_BYTES, FEWER_SENTENCES, "text")
+    for line in stream_lines(source):
+        # Equal words are one object, so that memory holds each of them once.
+        yield [*map(intern, split_words(line))]
 
 
 def count_lines(source: str, *, blank: bool = False) -> int | None:

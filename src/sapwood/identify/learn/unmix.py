@@ -112,7 +112,10 @@ class _Unmix(HiddenTreeParameters, ABC):
         )
         info = unmix_info({n: float(seen.sum()) for n, seen in counts.counts.items()})
         start = self._model(self._unmix_counts(counts, info), counts.n_words, vocabulary)
-        found = refine(start, counts, info, vars(self), self._engine())
+        if self.refine == "none":
+            found = start
+        else:
+            found = refine(start, counts, info, vars(self), self._engine())
         self.model_ = replace(found, tables=self._arrange(found), record=self._record(info))
         check_fit(info, self.model_, counts)
         self.info_ = info
@@ -489,7 +492,7 @@ def refine(
     settings: dict[str, Any],
     engine: Engine,
 ) -> UniformTreeModel:
-    """The unmixed estimate as the start of a fit to all sentences, if wanted."""
+    """The fit to all sentences, by moments or EM, that starts from the unmixed estimate."""
     how, longest = settings["refine"], settings["max_length"]
     info.extra["refined"] = how
     if how == "moments":
@@ -498,19 +501,17 @@ def refine(
         if fit.max_length < min(longest, counts.lengths[-1]):
             info.warn(f"moments of sentences above {fit.max_length} words are too many: left out")
         return fit.model
-    if how == "em":
-        run = em(
-            _better_start(model, counts, longest),
-            counts.up_to(longest),
-            iterations=settings["iterations"],
-            engine=engine,
-        )
-        info.extra["iterations"] = run.n_expectations
-        info.extra["log_likelihood"] = run.values[-1]
-        if not run.has_converged:
-            info.warn(f"EM was still climbing after {info.iterations} iterations")
-        return run.parameters
-    return model
+    run = em(
+        _better_start(model, counts, longest),
+        counts.up_to(longest),
+        iterations=settings["iterations"],
+        engine=engine,
+    )
+    info.extra["iterations"] = run.n_expectations
+    info.extra["log_likelihood"] = run.values[-1]
+    if not run.has_converged:
+        info.warn(f"EM was still climbing after {info.iterations} iterations")
+    return run.parameters
 
 
 def _better_start(
