@@ -43,10 +43,10 @@ from sapwood.dependency.parse.scoring import (
     WordRows,
     keep_allowed,
     label_posteriors,
-    mean_posteriors,
     pruner_posteriors,
     score_forest,
     score_likely,
+    score_members,
 )
 from sapwood.execute.engine import Engine, as_engine
 from sapwood.execute.processes import stream_results
@@ -417,7 +417,7 @@ class ArcParser:
         if arcs is None:
             scored = score_likely(model.members, rows, self._head_posteriors(rows, read))
         else:
-            scored = mean_posteriors(model.members, rows, arcs)
+            scored = score_members(model.members, rows, arcs)
         if read is None or model.encoder is None:
             return scored
         heads = read.heads if allowed is None else read.allowed_heads(allowed)

@@ -299,10 +299,10 @@ def score_likely(
     members: Sequence[ArcMember], rows: Words, of_heads: npt.NDArray[Any]
 ) -> ScoredForest:
     """Mean posteriors of the arcs that are likely by posteriors of heads, [n + 1, n]."""
-    return mean_posteriors(members, rows, keep_likely(of_heads))
+    return score_members(members, rows, keep_likely(of_heads))
 
 
-def mean_posteriors(members: Sequence[ArcMember], rows: Words, arcs: Int32Array) -> ScoredForest:
+def score_members(members: Sequence[ArcMember], rows: Words, arcs: Int32Array) -> ScoredForest:
     """Mean posteriors of some arcs, by the weights of the members."""
     n = len(rows) - 4
     posterior = np.zeros(arcs.shape[1])
