@@ -60,7 +60,7 @@ def test_a_planted_error_is_not_its_own_witness() -> None:
 
 
 def test_edits_that_other_places_support_are_no_examples_of_right_annotations() -> None:
-    """Two of three places have the tag that is suggested; a tie, or no place, supports nothing."""
+    """Both other places have the tag that is suggested; places that differ support nothing."""
     tags = ("DET", "NOUN", "VERB")
     words = ["the", "run", "ends"]
     trees = [Annotation(tags, (2, 3, 0), ("det", "nsubj", "root")) for _ in range(3)]
@@ -69,8 +69,9 @@ def test_edits_that_other_places_support_are_no_examples_of_right_annotations() 
     right, wrong = tag_edit("tag", 2, trees[2], "NOUN"), tag_edit("tag", 2, trees[0], "VERB")
     assert is_supported(2, trees[2], right, nuclei)
     assert not is_supported(0, trees[0], wrong, nuclei)  # one alike, one otherwise
-    alone = Nuclei([words], [spans_of(trees[0])])
-    assert not is_supported(0, trees[0], wrong, alone)
+    for others in ([], [trees[0]]):  # one other place is as likely to be wrong
+        few = Nuclei([words] * (1 + len(others)), [spans_of(t) for t in [trees[2], *others]])
+        assert not is_supported(0, trees[2], right, few)
     sentences = [located(k, words, tree) for k, tree in enumerate(trees)]
     judged = [judgement(trees[0], random.Random(k)) for k in range(3)]
     folds = np.zeros(3, np.int64)

@@ -190,8 +190,8 @@ def candidates(
 ) -> Candidates:
     """Edits of all sentences with their signals: of the trees, or of a copy with planted errors.
 
-    Of a copy, edits that nothing was planted for and that other places with the same words support
-    are left out: most of them are real inconsistencies, and would teach that these are none.
+    Of a copy, edits that nothing was planted for and that all other places with the same words
+    support are left out: many are real inconsistencies, and would teach that these are none.
     """
     sentence, edits, x, y = list[int](), list[Edit](), list[list[float]](), list[float]()
     confusions = list[tuple[str, str, str]]()

@@ -16,6 +16,7 @@ from sapwood.dependency.audit.posteriors import Judgement
 
 _FLOOR = 1e-3  # least posterior, in logs
 REACH = 3  # words around an edit that are looked at
+LEAST_SUPPORT = 2  # other places
 LONGEST = 8  # words of a pair that is compared with other places
 
 
@@ -305,9 +306,9 @@ def elsewhere_of(
 
 
 def is_supported(number: int, annotation: Annotation, edit: Edit, nuclei: Nuclei) -> bool:
-    """Whether more of the other places with the same words are annotated otherwise than alike."""
+    """Whether several other places have the same words, and all are annotated otherwise."""
     found, here = elsewhere_of(number, annotation, edit, nuclei)
-    return found.total() - found[here] > found[here]
+    return not found[here] and found.total() >= LEAST_SUPPORT
 
 
 def span_elsewhere(annotation: Annotation, edit: Edit) -> Span | None:
