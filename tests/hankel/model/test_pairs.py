@@ -22,6 +22,7 @@ from sapwood.hankel.data import (
     structure_tree,
     tree_structure,
 )
+from sapwood.hankel.model.kernels import paired_chart
 from sapwood.hankel.model.kernels.paired_chart import best_paired_brackets
 
 SIGNS = "().x|<>"
@@ -179,6 +180,22 @@ def test_the_best_tree_does_not_depend_on_what_was_in_memory(
         found.append(split)
     assert found[0].any()
     assert all((split == found[0]).all() for split in found)
+
+
+def test_compiled_code_gets_arrays_as_large_as_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled, it would read beyond the ends of smaller ones without a word."""
+    shapes = set()
+
+    def noted(gain, ok, free, split):
+        shapes.add((len(free), gain.shape, split.shape))
+        return best_paired_brackets(gain, ok, free, split)
+
+    monkeypatch.setattr(paired_chart, "best_paired_brackets", noted)
+    model, words = grammar(0), ["a", "b", "a"]
+    model.best_brackets(words, PairConstraints.parse("(.)", 3))
+    with pytest.raises(SapwoodError, match="no brackets have "):
+        model.best_brackets(words, PairConstraints.parse("(|)", 3))
+    assert shapes == {(3, (3, 4), (3, 4))}
 
 
 def test_no_constraint_is_the_chart_without() -> None:
