@@ -92,7 +92,7 @@ ErrorRate = Annotated[
         max=0.5,
         metavar="P",
         help="Fraction of annotations (brackets, or arcs, and tags) that are assumed to be wrong. "
-        "Expected precisions are proportional to it.",
+        "Expected precisions rise with it.",
         show_default="estimated from repeated passages",
     ),
 ]
