@@ -31,13 +31,14 @@ import machine  # first: it pins BLAS to one thread
 import numpy as np
 
 import sapwood as sw
+from sapwood.auditing.nuclei import count_differences
+from sapwood.auditing.stages import expect
 from sapwood.constituency.audit.located import LocatedTrees, locate
 from sapwood.constituency.audit.parts import Edit, edits_between
 from sapwood.constituency.audit.planting import Planted, plant_in_tree
 from sapwood.constituency.audit.run import (
     AuditSettings,
     Evidence,
-    expect,
     judge_trees,
     score_edits,
 )
@@ -83,7 +84,9 @@ def measure(edits: list[tuple[int, Edit]], errors: list[list[Planted]]) -> dict[
 def by_audit(evidence: Evidence, settings: AuditSettings) -> tuple[list[tuple[int, Edit]], Any]:
     """Edits by the score of the audit, with the precision that is expected down to each."""
     scored = score_edits(evidence, settings)
-    expected, _ = expect(evidence, scored, settings)
+    words = [tree.words for tree in evidence.trees]
+    repetitions = count_differences(words, evidence.spans)
+    expected, _ = expect(scored, evidence.n_nodes, settings.error_rate, *repetitions)
     order = np.argsort(-scored.scores, kind="stable").tolist()
     edits = [(int(scored.clean.sentence[r]), scored.clean.edits[r]) for r in order]
     return edits, expected[order]
