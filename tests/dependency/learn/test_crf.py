@@ -48,6 +48,7 @@ def test_new_sentences_are_parsed_tagged_and_named(learner):
 def test_likelihood_rises_with_the_passes(learner):
     found = learner.info_.log_likelihoods
     assert len(found) == learner.info_.iterations == 3
+    assert list(learner.info_.seconds) == ["tags and arcs", "passes", "relations"]
     assert found[0] < found[-1] < 0
 
 

@@ -123,7 +123,10 @@ def test_latent_models_have_not_seen_the_sentences_that_they_score(
 
 @pytest.mark.parametrize(("latent", "n_models"), [("none", 0), ("both", 2)])
 def test_latent_models_are_features(latent: str, n_models: int) -> None:
-    model = ArcReranker(2, latent=latent, **SETTINGS).fit(bank(60)).model_
+    learner = ArcReranker(2, latent=latent, **SETTINGS).fit(bank(60))
+    stages = ["tags, arcs, relations", "lists", "latent models", "perceptron", "parser"]
+    assert list(learner.info_.seconds) == stages
+    model = learner.model_
     assert len(model.latent) == n_models
     assert len(model.dense) == 2 + 3 * n_models
     assert model.column == "xpos"
