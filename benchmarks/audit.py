@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -65,7 +66,9 @@ def planted_trees(
     return replace(located, trees=trees), errors
 
 
-def measure(edits: list[tuple[int, Edit]], errors: list[list[Planted]]) -> dict[str, float]:
+def measure(
+    edits: list[tuple[int, Any]], errors: list[list[Any]], kinds: Sequence[str] = KINDS
+) -> dict[str, float]:
     """Precision of the first edits, and recall among twice as many as there are errors."""
     total = Counter(error.kind for some in errors for error in some)
     n = sum(total.values())
@@ -77,7 +80,7 @@ def measure(edits: list[tuple[int, Edit]], errors: list[list[Planted]]) -> dict[
             if (k, place) not in seen and error.is_hit(edit):
                 seen.add((k, place))
                 found[error.kind] += 1
-    recall = {f"recall {kind}": found[kind] / max(1, total[kind]) for kind in KINDS}
+    recall = {f"recall {kind}": found[kind] / max(1, total[kind]) for kind in kinds}
     return {"first 100": float(np.mean(first)), "recall": sum(found.values()) / n, **recall}
 
 

@@ -28,7 +28,7 @@ from typing import Any
 
 import machine  # first: it pins BLAS to one thread
 import numpy as np
-from audit import interval
+from audit import interval, measure
 
 from sapwood.auditing.findings import N_FIRST
 from sapwood.auditing.scoring import Scored
@@ -76,21 +76,6 @@ def planted_sentences(
         sentences.append(replace(one, annotation=annotation))
         errors.append(planted)
     return replace(located, sentences=sentences), errors
-
-
-def measure(edits: list[tuple[int, Edit]], errors: list[list[Planted]]) -> dict[str, float]:
-    """Precision of the first edits, and recall among twice as many as there are errors."""
-    total = Counter(error.kind for some in errors for error in some)
-    n = sum(total.values())
-    first = [any(e.is_hit(edit) for e in errors[k]) for k, edit in edits[:N_FIRST]]
-    found: Counter[str] = Counter()
-    seen: set[tuple[int, int]] = set()
-    for k, edit in edits[: 2 * n]:
-        for place, error in enumerate(errors[k]):
-            if (k, place) not in seen and error.is_hit(edit):
-                seen.add((k, place))
-                found[error.kind] += 1
-    return {"first 100": float(np.mean(first)), **_recall(found, total)}
 
 
 def _recall(found: Counter[str], total: Counter[str]) -> dict[str, float]:
@@ -156,7 +141,7 @@ def one_run(
     before = sum(machine.cpu_of_all())
     evidence, documents = judge_all(bad, settings, Processes(options.jobs))
     scored = score_arc_edits(evidence, settings)
-    found = {"audit": measure(by_score(scored), errors)}
+    found = {"audit": measure(by_score(scored), errors, KINDS)}
     audit = rank(evidence, bad, settings, documents, scored)
     found["audit"] |= {
         "expected": audit.findings[:N_FIRST][-1].expected_precision,
@@ -165,13 +150,13 @@ def one_run(
         "own first 100": audit.trust.precision_at_100 or 0.0,
         "own recall": audit.trust.recall["all"],
     }
-    found["variation"] = measure(by_variation(evidence), errors)
+    found["variation"] = measure(by_variation(evidence), errors, KINDS)
     found["trees"] = by_tree(evidence, errors)
     alone = evidence
     if options.full:
         one = replace(settings, fast=True)
         alone, _ = judge_all(bad, one, Processes(options.jobs))
-    found["parser"] = measure(by_parser(alone), errors)
+    found["parser"] = measure(by_parser(alone), errors, KINDS)
     return found
 
 

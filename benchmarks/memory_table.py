@@ -219,7 +219,7 @@ def run(arguments: list[str], limit: float, gigabytes: float) -> tuple[float, fl
             start_new_session=True,
         )
         while is_running(child.pid) and seconds < limit:
-            now, memory = usage_of_session(child.pid)
+            now, memory = usage_of_group(child.pid)
             seconds, peak = max(seconds, now), max(peak, memory, peak_of(child.pid))
             sleep(PAUSE)
         if is_running(child.pid):
@@ -245,8 +245,8 @@ def is_running(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
-def usage_of_session(pid: int) -> tuple[float, float]:
-    """Processor seconds and memory in MB of all processes of a session, of ended ones too."""
+def usage_of_group(pid: int) -> tuple[float, float]:
+    """Processor seconds and memory in MB of all processes of a process group, of ended ones too."""
     ticks, pages = 0, 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has ended
