@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from sapwood.lm.learn.latent import LatentTrigram as LatentTrigram
     from sapwood.lm.learn.pivot import PivotBigram as PivotBigram
     from sapwood.treebank_audit import audit as audit
+    from sapwood.treebank_audit import audit_arcs as audit_arcs
 
 __version__ = "0.2.0"
 

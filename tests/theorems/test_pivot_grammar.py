@@ -48,7 +48,7 @@ from tests.theorems.spectral_toys import (
 from tests.toys import Toy
 
 import sapwood as sw
-from sapwood.constituency.learn import pivot, spectral
+from sapwood.constituency.learn import features, pivot
 from sapwood.constituency.learn.em_steps import LatentParameters
 from sapwood.constituency.learn.features import FeatureSettings
 from sapwood.constituency.learn.lexicon import LexiconSettings
@@ -412,7 +412,7 @@ def test_mutant_pivots_at_random(monkeypatch: pytest.MonkeyPatch) -> None:
 def estimated(toy: Toy, n: int, monkeypatch: pytest.MonkeyPatch) -> Toy:
     """`PivotLPCFG` itself, with the features of the moments above, on n drawn trees."""
     bare = FeatureSettings.of([rule_or_word], ["rule_above"], scaled=False, kappa=5.0)
-    monkeypatch.setattr(spectral, "LEAST_VALUE", 0.0)  # as in test_spectral
+    monkeypatch.setattr(features, "LEAST_VALUE", 0.0)  # as in test_spectral
     monkeypatch.setattr(pivot, "FeatureSettings", lambda: bare)
     monkeypatch.setattr(pivot, "PivotSettings", partial(PivotSettings, gap=1e-5, max_iter=1000))
     plain = sw.PCFG(lexicon=LexiconSettings(sharing=0.0, class_weight=0.0))

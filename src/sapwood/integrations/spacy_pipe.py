@@ -28,7 +28,7 @@ from spacy.tokens import Doc, Span, Token
 
 from sapwood.constituency.parse.parser import Parse
 from sapwood.core.errors import SapwoodError
-from sapwood.core.outputs import sha256
+from sapwood.core.outputs import sha256, write_bytes
 from sapwood.corpora.running_text import document_places
 from sapwood.corpora.tree import ROOT, escape
 from sapwood.integrations import BUNDLED, as_parser
@@ -109,7 +109,7 @@ class SpacyPipe:
     def to_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> None:
         """Write what `to_bytes` gives into a folder."""
         Path(path).mkdir(parents=True, exist_ok=True)
-        (Path(path) / "model.json").write_bytes(self.to_bytes())
+        write_bytes(Path(path) / "model.json", self.to_bytes(), force=True)
 
     def from_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> SpacyPipe:
         """Check the model by what `to_disk` has written."""

@@ -99,8 +99,8 @@ def test_dev_trees_go_where_they_can_choose(name: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(Method, "make", lambda *_, **__: Witness())
     chooses = name in ("best", "em", "cluster", "pivot-em")
     bank: Any = object()
-    assert METHODS[name].fit(Settings(), bank, ["dev"]) == (bank, ["dev"] if chooses else None)
-    assert METHODS[name].fit(Settings(), bank) == (bank, None)
+    assert METHODS[name].fit(Settings(), bank, ["dev"]) == ((bank, ["dev"]) if chooses else (bank,))
+    assert METHODS[name].fit(Settings(), bank) == (bank,)
 
 
 # -- candidates -----------------------------------------------------------------------------------
