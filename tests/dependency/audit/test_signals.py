@@ -15,6 +15,7 @@ from sapwood.auditing.nuclei import Nuclei
 from sapwood.dependency.audit.edits import edits_between, tag_edit
 from sapwood.dependency.audit.located import Annotation, LocatedSentence
 from sapwood.dependency.audit.run import ArcAuditSettings, ArcEvidence, candidates
+from sapwood.dependency.data.transform import lift_heads
 from sapwood.dependency.audit.signals import (
     Disagreements,
     Scene,
@@ -38,7 +39,7 @@ def test_what_models_change_everywhere_is_told_from_what_they_change_once() -> N
     bests = [BEST, BEST, BEST, HERE]
     judged = [judgement(best, random.Random(k)) for k, best in enumerate(bests)]
     counts = Disagreements(sentences, judged)
-    scene = Scene(0, sentences[0].words, HERE, 0, judged[0])
+    scene = Scene(0, sentences[0].words, HERE, 0, judged[0], HERE.heads)
     found = {
         edit.kind: counts.signals(scene, edit)
         for edit in edits_between(sentences[0].words, HERE, judged[0])
@@ -55,7 +56,7 @@ def test_a_planted_error_is_not_its_own_witness() -> None:
     counts = Disagreements(sentences, [judged])
     wrong = HERE._replace(upos=("X", "VERB", "ADP"))
     (edit,) = edits_between(["a", "b", "c"], wrong, judged)
-    scene = Scene(0, ["a", "b", "c"], wrong, 0, judged)
+    scene = Scene(0, ["a", "b", "c"], wrong, 0, judged, wrong.heads)
     assert counts.signals(scene, edit) == pytest.approx([log(0.1), 0.0] * 2)
 
 
@@ -97,7 +98,7 @@ def test_disagreements_are_those_of_a_plain_count(seed: int, sizes: list[int]) -
         for _, change in change_keys(one.words, one.annotation, edit)
     ]
     for k, (one, best) in enumerate(zip(sentences, judged, strict=True)):
-        scene = Scene(k, one.words, one.annotation, 0, best)
+        scene = Scene(k, one.words, one.annotation, 0, best, lift_heads(one.annotation.heads))
         for edit in edits_between(one.words, one.annotation, best):
             ns = [
                 sum(change == other for *place, other in every if place != [k, edit.words[0]])

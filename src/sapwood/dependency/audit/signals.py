@@ -10,9 +10,17 @@ from typing import NamedTuple
 import numpy as np
 
 from sapwood.auditing.nuclei import NIL, Nuclei, Span
-from sapwood.dependency.audit.edits import Edit, edits_between, relation_edit, tag_edit
+from sapwood.dependency.audit.contexts import AnnotatedWords, Contexts
+from sapwood.dependency.audit.edits import (
+    Edit,
+    edits_between,
+    p_head,
+    relation_edit,
+    tag_edit,
+)
 from sapwood.dependency.audit.located import Annotation, LocatedSentence
 from sapwood.dependency.audit.posteriors import Judgement
+from sapwood.dependency.data.transform import lift_heads
 
 _FLOOR = 1e-3  # least posterior, in logs
 REACH = 3  # words around an edit that are looked at
@@ -188,13 +196,20 @@ def _majority(others: Counter[str], here: str) -> str | None:
 
 
 class Scene(NamedTuple):
-    """A sentence with an annotation, and all that is known of its words."""
+    """A sentence with an annotation, and all that is known of its words.
+
+    Attributes
+    ----------
+    lifted
+        The annotated heads of a projective tree, as `lift_heads` gives them.
+    """
 
     number: int
     words: Sequence[str]
     annotation: Annotation
     fold: int
     judgement: Judgement
+    lifted: Sequence[int]
 
 
 def posteriors_of(scene: Scene, edit: Edit) -> tuple[float, float]:
@@ -204,9 +219,9 @@ def posteriors_of(scene: Scene, edit: Edit) -> tuple[float, float]:
         tags = judgement.tags[k]
         return tags.get(scene.annotation.upos[k], 0.0), tags.get(edit.tag, 0.0)
     if edit.kind == "head":
-        heads = judgement.heads[k]
-        return heads.get(scene.annotation.heads[k], 0.0), heads.get(edit.heads[0], 0.0)
-    relations = judgement.relations_to(k, scene.annotation.heads[k])
+        old = p_head(judgement, scene.annotation.heads, scene.lifted, k)
+        return old, judgement.heads[k].get(edit.heads[0], 0.0)
+    relations = judgement.relations_to(k, scene.lifted[k])
     return relations.get(scene.annotation.relations[k], 0.0), relations.get(edit.relations[0], 0.0)
 
 
@@ -216,19 +231,25 @@ def signals_of(
     counts: ArcCounts,
     nuclei: Nuclei,
     disagreements: Disagreements,
+    contexts: Contexts,
 ) -> list[list[float]]:
     """The signals of each edit of a sentence."""
+    if not edits:
+        return []
     annotation, judgement = scene.annotation, scene.judgement
-    heads = [_log(judgement.heads[k].get(head, 0.0)) for k, head in enumerate(annotation.heads)]
+    heads = [
+        _log(p_head(judgement, annotation.heads, scene.lifted, k))
+        for k in range(len(annotation.heads))
+    ]
     tags = [_log(judgement.tags[k].get(tag, 0.0)) for k, tag in enumerate(annotation.upos)]
     relations = [
         _log(found.get(annotation.relations[k], 0.0)) if found else 0.0
-        for k, head in enumerate(annotation.heads)
+        for k, head in enumerate(scene.lifted)
         for found in [judgement.relations_to(k, head)]
     ]
-    n_crossing = _crossing(annotation.heads)
+    here = AnnotatedWords.of(scene.words, annotation, scene.lifted)
     rows = []
-    for edit in edits:
+    for edit, in_contexts in zip(edits, contexts.signals(scene.number, here, edits), strict=True):
         k = edit.words[0] - 1
         old, new = posteriors_of(scene, edit)
         moved = {word - 1 for word in edit.words}
@@ -246,10 +267,12 @@ def signals_of(
                 _mean(rest), _mean([tags[w] for w in near]), _mean([heads[w] for w in near]),
                 _mean([relations[w] for w in near]),
                 *_frequencies(scene, edit, counts), *disagreements.signals(scene, edit),
+                *in_contexts,
                 log(1 + same), log(1 + other),
                 log((other + 0.5) / (same + 0.5)) if same + other else 0.0,
                 log(1 + distance), log(len(heads)), log(len(edit.words)), log(len(edits)),
-                float(n_crossing[k] > 0),
+                float(scene.lifted[k] != annotation.heads[k]),
+                float(scene.lifted[k] == judgement.best.heads[k]),
             ]
         )  # fmt: skip
     return rows
@@ -315,12 +338,6 @@ def span_elsewhere(annotation: Annotation, edit: Edit) -> Span | None:
     """The span by which other places of an edit are looked up."""
     word = edit.words[0]
     return edit.span if edit.is_tag else pair_of(word, annotation.heads[word - 1])
-
-
-def _crossing(heads: Sequence[int]) -> list[int]:
-    """For each word the number of arcs that its own crosses."""
-    arcs = [(min(k, head), max(k, head)) for k, head in enumerate(heads, 1)]
-    return [sum(a < c < b < d or c < a < d < b for c, d in arcs) if a else 0 for a, b in arcs]
 
 
 def _mean(values: Sequence[float]) -> float:
