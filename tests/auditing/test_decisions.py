@@ -239,8 +239,16 @@ def test_parts_that_stand_alone_have_patches(tmp_path: Path) -> None:
     for some in known["sets"]:
         made = [part | {"decision": "accept" if k in some else "reject"}
                 for k, part in enumerate(parts)]  # fmt: skip
-        decided = Decision("1", str(file), 2, 1, ACCEPT, old, new, tuple(
-            DecidedPart(part["decision"], part["kind"], part["edit"]) for part in made))
+        decided = Decision(
+            "1",
+            str(file),
+            2,
+            1,
+            ACCEPT,
+            old,
+            new,
+            tuple(DecidedPart(part["decision"], part["kind"], part["edit"]) for part in made),
+        )
         pieces = [Replacement(*one) for k in some for one in known["parts"][k]]
         expected = replace_in(before + TREE, BracketCorrector()(before + TREE, decided))
         assert before + replace_in("".join(known["old"]), pieces) == expected

@@ -184,8 +184,9 @@ def test_parts_decided_in_the_report_are_applied(browser: Any, tmp_path: Path) -
     (tmp_path / "copy").mkdir()
     copy = tmp_path / "copy" / "a.mrg"
     copy.write_bytes(file.read_bytes())
-    subprocess.run(["git", "apply", "--unidiff-zero", "-p0", "-"], text=False,
-                   input=patch.replace(str(file), "a.mrg").encode(), cwd=copy.parent, check=True)  # fmt: skip
+    moved = patch.replace(str(file), "a.mrg").encode()
+    command = ["git", "apply", "--unidiff-zero", "-p0", "-"]
+    subprocess.run(command, input=moved, cwd=copy.parent, check=True)
     apply_decisions(*read_decisions(decisions), BracketCorrector())
     assert file.read_bytes() == f"{ANNOTATED.replace('(NN dog)', '(NNP dog)')}\r\n".encode()
     assert copy.read_bytes() == file.read_bytes()

@@ -15,7 +15,6 @@ from sapwood.auditing.nuclei import Nuclei
 from sapwood.dependency.audit.edits import edits_between, tag_edit
 from sapwood.dependency.audit.located import Annotation, LocatedSentence
 from sapwood.dependency.audit.run import ArcAuditSettings, ArcEvidence, candidates
-from sapwood.dependency.data.transform import lift_heads
 from sapwood.dependency.audit.signals import (
     Disagreements,
     Scene,
@@ -23,6 +22,7 @@ from sapwood.dependency.audit.signals import (
     is_supported,
     spans_of,
 )
+from sapwood.dependency.data.transform import lift_heads
 
 HERE = Annotation(("NOUN", "VERB", "ADP"), (2, 0, 2), ("obj", "root", "case"))
 BEST = Annotation(("NOUN", "VERB", "ADV"), (2, 0, 1), ("nsubj", "root", "case"))

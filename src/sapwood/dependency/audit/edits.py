@@ -114,9 +114,7 @@ def edits_between(
     return edits
 
 
-def p_head(
-    judgement: Judgement, heads: Sequence[int], lifted: Sequence[int], k: int
-) -> float:
+def p_head(judgement: Judgement, heads: Sequence[int], lifted: Sequence[int], k: int) -> float:
     """Probability of the annotated head of word k, from 0 on, or of the head it is lifted to."""
     p = judgement.heads[k]
     return sum(p.get(head, 0.0) for head in {heads[k], lifted[k]})

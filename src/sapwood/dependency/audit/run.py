@@ -30,7 +30,7 @@ from sapwood.auditing.stages import (
 )
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.progress import counted
-from sapwood.dependency.audit.contexts import Contexts
+from sapwood.dependency.audit.contexts import AnnotatedWords, Contexts
 from sapwood.dependency.audit.edits import KINDS, Edit, apply_edits, edits_between
 from sapwood.dependency.audit.finished import pack_judgements, unpack_judgements
 from sapwood.dependency.audit.located import Annotation, LocatedSentence, LocatedSentences
@@ -39,7 +39,9 @@ from sapwood.dependency.audit.posteriors import Judgement, judge_fold
 from sapwood.dependency.audit.signals import (
     ArcCounts,
     Disagreements,
+    Known,
     Scene,
+    confusion_of,
     is_supported,
     label_frequency,
     posteriors_of,
@@ -117,6 +119,10 @@ class ArcEvidence:
         self.confusions = Confusions()
         for one, judgement in zip(self.sentences, self.judgements, strict=True):
             self.confusions.add(one.annotation, judgement)
+
+        self.known = Known(
+            self.counts, self.nuclei, self.disagreements, self.contexts, self.confusions
+        )
 
     @property
     def n_nodes(self) -> int:
@@ -211,6 +217,7 @@ def candidates(
             )
         scene = evidence.scene(k, annotation)
         found = edits_between(one.words, annotation, judgement, scene.lifted)
+        found = [edit for edit in found if not _is_usual_crossing(evidence, scene, edit)]
         found += variation_edits(k, annotation, found, evidence.nuclei)
         if copy is not None:
             found = [
@@ -225,11 +232,8 @@ def candidates(
         ]
         rows += [len(edits) + hit.index(True) if True in hit else -1 for hit in hits]
         y += [float(any(hit[e] for hit in hits)) for e in range(len(found))]
-        x += signals_of(
-            scene, found, evidence.counts, evidence.nuclei, evidence.disagreements,
-            evidence.contexts,
-        )  # fmt: skip
-        confusions += [_confusion(annotation, edit) for edit in found]
+        x += signals_of(scene, found, evidence.known)
+        confusions += [confusion_of(annotation, edit) for edit in found]
         sentence += [k] * len(found)
         edits += found
     return Candidates(
@@ -239,12 +243,14 @@ def candidates(
     )  # fmt: skip
 
 
-def _confusion(annotation: Annotation, edit: Edit) -> tuple[str, str, str]:
-    """What an edit replaces by what: tags, or relations."""
-    if edit.tag is not None:
-        return "tag", edit.old, edit.tag
-    kind = "head" if edit.kind == "head" else "relation"
-    return kind, annotation.relations[edit.words[0] - 1], edit.relations[0]
+def _is_usual_crossing(evidence: ArcEvidence, scene: Scene, edit: Edit) -> bool:
+    """Whether an edit would only lift an arc that usually crosses others."""
+    k = edit.words[0]
+    is_lifted = scene.lifted[k - 1] == edit.heads[0] if edit.kind == "head" else False
+    if not is_lifted or len(edit.words) > 1:
+        return False
+    here = AnnotatedWords.of(scene.words, scene.annotation, scene.lifted)
+    return evidence.contexts.is_usual_crossing(scene.number, here, k)
 
 
 def score_arc_edits(evidence: ArcEvidence, settings: ArcAuditSettings) -> Scored:

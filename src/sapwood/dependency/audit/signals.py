@@ -19,8 +19,8 @@ from sapwood.dependency.audit.edits import (
     tag_edit,
 )
 from sapwood.dependency.audit.located import Annotation, LocatedSentence
+from sapwood.dependency.audit.planting import Confusions
 from sapwood.dependency.audit.posteriors import Judgement
-from sapwood.dependency.data.transform import lift_heads
 
 _FLOOR = 1e-3  # least posterior, in logs
 REACH = 3  # words around an edit that are looked at
@@ -95,6 +95,7 @@ class Disagreements:
     ) -> None:
         self.changes: Counter[tuple[str, ...]] = Counter()
         self.annotated: Counter[tuple[str, ...]] = Counter()
+        self.confused: Counter[tuple[str, str, str]] = Counter()
         self._own: list[set[tuple[int, tuple[str, ...]]]] = []
         for one, judgement in zip(sentences, judgements, strict=True):
             edits = edits_between(one.words, one.annotation, judgement)
@@ -103,6 +104,7 @@ class Disagreements:
                 for keys in change_keys(one.words, one.annotation, edit)
             ]  # fmt: skip
             self._own.append(set(changes))
+            self.confused.update(confusion_of(one.annotation, edit) for edit in edits)
             self.changes.update(key for _, key in changes)
             for k in range(len(one.words)):
                 self.annotated.update(annotation_keys(one.words, one.annotation, k))
@@ -115,6 +117,14 @@ class Disagreements:
             n, total = self.changes[change] - is_own, self.annotated[old] - is_own
             found += [log((n + 0.1) / (max(total, n) + 1.0)), log(1 + n)]
         return found
+
+
+def confusion_of(annotation: Annotation, edit: Edit) -> tuple[str, str, str]:
+    """What an edit replaces by what: tags, or relations."""
+    if edit.tag is not None:
+        return "tag", edit.old, edit.tag
+    kind = "head" if edit.kind == "head" else "relation"
+    return kind, annotation.relations[edit.words[0] - 1], edit.relations[0]
 
 
 def annotation_keys(words: Sequence[str], annotation: Annotation, k: int) -> list[tuple[str, ...]]:
@@ -225,14 +235,17 @@ def posteriors_of(scene: Scene, edit: Edit) -> tuple[float, float]:
     return relations.get(scene.annotation.relations[k], 0.0), relations.get(edit.relations[0], 0.0)
 
 
-def signals_of(
-    scene: Scene,
-    edits: Sequence[Edit],
-    counts: ArcCounts,
-    nuclei: Nuclei,
-    disagreements: Disagreements,
-    contexts: Contexts,
-) -> list[list[float]]:
+class Known(NamedTuple):
+    """What is known of a treebank besides the judgements of its sentences."""
+
+    counts: ArcCounts
+    nuclei: Nuclei
+    disagreements: Disagreements
+    contexts: Contexts
+    confusions: Confusions
+
+
+def signals_of(scene: Scene, edits: Sequence[Edit], known: Known) -> list[list[float]]:
     """The signals of each edit of a sentence."""
     if not edits:
         return []
@@ -249,14 +262,15 @@ def signals_of(
     ]
     here = AnnotatedWords.of(scene.words, annotation, scene.lifted)
     rows = []
-    for edit, in_contexts in zip(edits, contexts.signals(scene.number, here, edits), strict=True):
+    in_contexts = known.contexts.signals(scene.number, here, edits)
+    for edit, of_contexts in zip(edits, in_contexts, strict=True):
         k = edit.words[0] - 1
         old, new = posteriors_of(scene, edit)
         moved = {word - 1 for word in edit.words}
         rest = [value for w, value in enumerate(heads) if w not in moved]
         near = [w for w in range(max(0, k - REACH), min(len(heads), k + REACH + 1)) if w != k]
         of_word = judgement.tags[k] if edit.is_tag else judgement.heads[k]
-        same, other = _elsewhere(scene, edit, nuclei)
+        same, other = _elsewhere(scene, edit, known.nuclei)
         distance = abs(annotation.heads[k] - k - 1) if annotation.heads[k] else 0
         rows.append(
             [
@@ -266,8 +280,9 @@ def signals_of(
                 -sum(p * log(p) for p in of_word.values() if p > 0),
                 _mean(rest), _mean([tags[w] for w in near]), _mean([heads[w] for w in near]),
                 _mean([relations[w] for w in near]),
-                *_frequencies(scene, edit, counts), *disagreements.signals(scene, edit),
-                *in_contexts,
+                *_frequencies(scene, edit, known.counts),
+                *known.disagreements.signals(scene, edit), *of_contexts,
+                _as_planted(scene, edit, known),
                 log(1 + same), log(1 + other),
                 log((other + 0.5) / (same + 0.5)) if same + other else 0.0,
                 log(1 + distance), log(len(heads)), log(len(edit.words)), log(len(edits)),
@@ -276,6 +291,19 @@ def signals_of(
             ]
         )  # fmt: skip
     return rows
+
+
+def _as_planted(scene: Scene, edit: Edit, known: Known) -> float:
+    """Logarithm of how often errors make such a confusion, by how often the models find it.
+
+    Relations that parsers never give, and tags that they seldom do, are in many suspected places,
+    and in hardly any error that the models find likely.
+    """
+    kind, old, new = confusion_of(scene.annotation, edit)
+    if kind == "head":
+        return 0.0
+    n = known.disagreements.confused[kind, old, new]
+    return log((known.confusions.expected(kind, old, new) + 1.0) / (n + 1.0))
 
 
 def _frequencies(scene: Scene, edit: Edit, counts: ArcCounts) -> list[float]:
