@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from tests.dependency.audit.conllu_texts import judgement, random_annotation
 
 from sapwood.auditing.nuclei import Nuclei
-from sapwood.dependency.audit.edits import edits_between, tag_edit
+from sapwood.dependency.audit.edits import edits_between, relation_edit, tag_edit
 from sapwood.dependency.audit.located import Annotation, LocatedSentence
 from sapwood.dependency.audit.run import ArcAuditSettings, ArcEvidence, candidates
 from sapwood.dependency.audit.signals import (
     Disagreements,
     Scene,
+    _rivals,
     change_keys,
     is_supported,
     spans_of,
@@ -105,3 +106,16 @@ def test_disagreements_are_those_of_a_plain_count(seed: int, sizes: list[int]) -
                 for _, change in change_keys(one.words, one.annotation, edit)
             ]
             assert counts.signals(scene, edit)[1::2] == pytest.approx([log(1 + n) for n in ns])
+
+
+def test_a_second_object_speaks_against_an_edit() -> None:
+    """`what are you using`: there is a subject, so that `what` can be none."""
+    tree = Annotation(
+        ("PRON", "AUX", "PRON", "VERB"), (4, 4, 4, 0), ("obj", "aux", "nsubj", "root")
+    )
+    assert _rivals(tree, relation_edit("relation", 1, tree, "nsubj")) == (0.0, 1.0)
+    twice = tree._replace(relations=("nsubj", "aux", "nsubj", "root"))
+    assert _rivals(twice, relation_edit("relation", 1, twice, "obj")) == (1.0, 0.0)
+    outer = tree._replace(relations=("nsubj:outer", "aux", "nsubj", "root"))
+    assert _rivals(outer, relation_edit("relation", 1, outer, "obj")) == (0.0, 0.0)
+    assert _rivals(tree, tag_edit("tag", 1, tree, "DET")) == (0.0, 0.0)

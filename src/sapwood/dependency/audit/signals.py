@@ -25,6 +25,11 @@ from sapwood.dependency.audit.posteriors import Judgement
 _FLOOR = 1e-3  # least posterior, in logs
 REACH = 3  # words around an edit that are looked at
 LEAST_SUPPORT = 2  # other places
+# Relations of which a head has one; outer subjects come beside another.
+_ROLES = {
+    "nsubj": "subject", "nsubj:pass": "subject", "csubj": "subject", "csubj:pass": "subject",
+    "obj": "object", "iobj": "indirect object", "cop": "copula",
+}  # fmt: skip
 LONGEST = 8  # words of a pair that is compared with other places
 
 
@@ -282,7 +287,7 @@ def signals_of(scene: Scene, edits: Sequence[Edit], known: Known) -> list[list[f
                 _mean([relations[w] for w in near]),
                 *_frequencies(scene, edit, known.counts),
                 *known.disagreements.signals(scene, edit), *of_contexts,
-                _as_planted(scene, edit, known),
+                _as_planted(scene, edit, known), *_rivals(annotation, edit),
                 log(1 + same), log(1 + other),
                 log((other + 0.5) / (same + 0.5)) if same + other else 0.0,
                 log(1 + distance), log(len(heads)), log(len(edit.words)), log(len(edits)),
@@ -291,6 +296,26 @@ def signals_of(scene: Scene, edits: Sequence[Edit], known: Known) -> list[list[f
             ]
         )  # fmt: skip
     return rows
+
+
+def _rivals(annotation: Annotation, edit: Edit) -> tuple[float, float]:
+    """Number of other words that already are what one is to its head: annotated, and suggested.
+
+    A head has at most one subject, one object, one indirect object and one copula.
+    """
+    if edit.is_tag:
+        return 0.0, 0.0
+    k = edit.words[0] - 1
+    heads, relations = annotation.heads, annotation.relations
+    counts = []
+    for head, relation in ((heads[k], relations[k]), (edit.heads[0], edit.relations[0])):
+        role = _ROLES.get(relation)
+        rivals = [
+            w for w, other in enumerate(relations)
+            if w != k and heads[w] == head and role is not None and _ROLES.get(other) == role
+        ]  # fmt: skip
+        counts.append(float(len(rivals)))
+    return counts[0], counts[1]
 
 
 def _as_planted(scene: Scene, edit: Edit, known: Known) -> float:
