@@ -90,6 +90,33 @@ SkipBad = Annotated[
     ),
 ]
 
+ArcFiles = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILES",
+        help="CoNLL-U: files (also .gz, .xz, .bz2), quoted globs, folders, or - for stdin.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="OUT",
+        help="Write here instead of to stdout (-); the file appears when it is complete.",
+        show_default="stdout",
+    ),
+]
+ArcEncoding = Annotated[str, typer.Option(metavar="NAME", help="Of the files, such as latin-1.")]
+SkipBadArcs = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad",
+        help="Count and skip sentences that cannot be read, instead of stopping at the first. Not "
+        "before you have looked at one.",
+    ),
+]
+
 Raw = Annotated[
     bool,
     typer.Option(
