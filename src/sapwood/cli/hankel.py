@@ -17,7 +17,7 @@ from sapwood.cli.inputs import HANKEL_LEARN, STDIN, as_kind, check_files, load_a
 from sapwood.cli.reports import fact_lines, name_some, score_text, show
 from sapwood.core.errors import SapwoodError, count
 from sapwood.core.learner import Method
-from sapwood.core.model_card import PURPOSES, warn_few, with_provenance
+from sapwood.core.model_card import PURPOSES, with_provenance
 from sapwood.execute.engine import Meter
 from sapwood.hankel.learn import BRACKET_METHODS, STRING_METHODS
 from sapwood.hankel.report import (
@@ -182,6 +182,7 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
     as_json: opt.Json = False,
 ) -> None:
     """Learn a weighted grammar without labels, or an automaton, and write it to a file."""
+    opt.check_method(method, STRING_METHODS, "--method")
     chosen = (BRACKET_METHODS if supervised else STRING_METHODS)[method]
     given = {"n_states": states, "basis": basis, "solver": solver}
     given = {name: value for name, value in given.items() if value is not None}
@@ -196,10 +197,8 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
         if supervised and method == "wfa":
             data = Counter(tuple(tree.words()) for tree in data)
         learner = chosen.train(given | {"seed": seed, "engine": where}, data)
-    warn_few(learner.model_, n_strings, "string")
-    with_provenance(learner.model_, **{"treebanks" if supervised else "texts": [file]}).save(
-        out, force=force
-    )
+    origin = {"treebanks" if supervised else "texts": [file]}
+    with_provenance(learner.model_, (n_strings, "string"), **origin).save(out, force=force)
     report = learn_report(learner) | {"model": str(out)} | meter.as_dict()
     if report["wide_nodes"]:
         wide = count(report["wide_nodes"], "node")

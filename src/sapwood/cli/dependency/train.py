@@ -13,7 +13,7 @@ from sapwood.cli.console import Phases, echo_seconds
 from sapwood.cli.inputs import ArcReading, as_kind, check_files, load_any
 from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import count
-from sapwood.core.model_card import warn_few, with_provenance
+from sapwood.core.model_card import with_provenance
 from sapwood.corpora.conventions import recognise_convention
 from sapwood.dependency.learn import ARC_METHODS as METHODS
 from sapwood.dependency.learn import train_arc_method
@@ -158,11 +158,10 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
             notes += [method, count(facts[f"{what}s"], what)]
         echo_seconds(facts["phases"])
         model = with_provenance(
-            learner.model_, treebanks=files, seed=seed,
+            learner.model_, (bank.n_sentences, "sentence"), treebanks=files, seed=seed,
             tokenisation=recognise_convention([bank.words]),
         )  # fmt: skip
         phases.save(model, out, force=force)
-        warn_few(model, bank.n_sentences, "sentence")
         report: dict[str, Any] = meter.as_dict() | facts
         if gold is not None:
             with phases.phase(f"{'parsing' if what == 'member' else 'scoring'} dev") as notes:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arrays import Int32Array, IntArray, RaggedBank, shard_cuts, starts_of
+from sapwood.core.arrays import Int32Array, IntArray, RaggedBank, shard_cuts
 from sapwood.core.errors import (
     CorpusError,
     SapwoodError,
@@ -323,19 +323,19 @@ class ArcBank(RaggedBank[Arcs]):
         """Number the names in the columns of sentences that were checked, and pack them."""
         names: dict[str, dict[str, int]] = {key: {} for key in ("word", "upos", "xpos", "relation")}
         columns = {key: array("i") for key in cls.COLUMNS}
-        sizes, texts = array("q"), []
+        offsets, texts = array("q", [0]), []
         for words, upos, xpos, heads, relations, text in sentences:
             for key, cells in zip(names, (words, upos, xpos, relations), strict=True):
                 numbers = names[key]
                 columns[key].extend([numbers.setdefault(cell, len(numbers)) for cell in cells])
             columns["head"].extend(heads)
-            sizes.append(len(words))
+            offsets.append(offsets[-1] + len(words))
             texts.append(text)
         fields = ("words", "upos_names", "xpos_names", "relations")
         packed: dict[str, Any] = dict(zip(fields, map(tuple, names.values()), strict=True))
         packed |= {key: np.array(column, np.int32) for key, column in columns.items()}
-        offsets = starts_of(np.array(sizes, np.int64))
-        return cls(offsets=offsets, texts=tuple(texts) if any(texts) else (), **packed)
+        packed["texts"] = tuple(texts) if any(texts) else ()
+        return cls(offsets=np.array(offsets, np.int64), **packed)
 
     def __post_init__(self) -> None:
         n_tokens = int(self.offsets[-1] - self.offsets[0])

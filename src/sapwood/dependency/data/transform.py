@@ -28,6 +28,7 @@ from itertools import islice, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.core.arrays import Int32Array
 from sapwood.core.errors import CorpusError
 from sapwood.corpora.files import (
     COMPRESSED,
@@ -55,6 +56,8 @@ from sapwood.dependency.data.bank import EMPTY, ArcBank, Arcs, SentenceColumns
 from sapwood.dependency.data.reader import CONLLU_SUFFIXES, read_conllu
 
 Step = Callable[[Sequence[int], Sequence[str]], tuple[list[int], list[str]]]
+# heads, relations, and names of relations of all words of a bank
+Columns = tuple[Int32Array, Int32Array, tuple[str, ...]]
 LIFTED = "\u2191"  # an arrow up; in no relation of Universal Dependencies
 
 
@@ -188,6 +191,12 @@ def lift(bank: ArcBank) -> ArcBank:
     CorpusError
         When relations hold the arrow that marks a lifted one.
     """
+    head, relation, relations = lifted(bank)
+    return replace(bank, head=head, relation=relation, relations=relations)
+
+
+def lifted(bank: ArcBank) -> Columns:
+    """Heads, relations and their names after every tree was made projective; see `lift`."""
     if marked := [name for name in bank.relations if LIFTED in name]:
         msg = f"the relation {marked[0]!r} holds the arrow that marks lifted words"
         raise CorpusError(msg, hint="is the treebank lifted already? `--lower` undoes it")
@@ -198,11 +207,13 @@ def lower(bank: ArcBank) -> ArcBank:
     """Undo `lift`: the old trees and relations."""
     marked = np.array([LIFTED in name for name in bank.relations], dtype=np.bool_)
     rows = np.flatnonzero(marked[bank.relation])
-    return _change(bank, np.unique(np.searchsorted(bank.offsets, rows, "right") - 1), lower_arcs)
+    sentences = np.unique(np.searchsorted(bank.offsets, rows, "right") - 1)
+    head, relation, relations = _change(bank, sentences, lower_arcs)
+    return replace(bank, head=head, relation=relation, relations=relations)
 
 
-def _change(bank: ArcBank, sentences: npt.NDArray[np.int64], step: Step) -> ArcBank:
-    """A bank in which a step has changed heads and relations of some sentences."""
+def _change(bank: ArcBank, sentences: npt.NDArray[np.int64], step: Step) -> Columns:
+    """Heads, relations and their names after a step has changed some sentences."""
     head, relation = bank.head.copy(), bank.relation.copy()
     numbers = {name: number for number, name in enumerate(bank.relations)}
     for sentence in sentences.tolist():
@@ -211,7 +222,7 @@ def _change(bank: ArcBank, sentences: npt.NDArray[np.int64], step: Step) -> ArcB
         heads, names = step(head[rows].tolist(), names)
         head[rows] = heads
         relation[rows] = [numbers.setdefault(name, len(numbers)) for name in names]
-    return replace(bank, head=head, relation=relation, relations=tuple(numbers))
+    return head, relation, tuple(numbers)
 
 
 PEEKED_TREES = 1000  # that are read to recognise the label set

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import inf
-from time import perf_counter, process_time, thread_time
+from time import perf_counter, process_time
 from typing import Any, Self
 
 from sapwood.core.learner import (
@@ -108,8 +108,8 @@ class ArcCRF(ArcEstimator):
         trainer = self._prepare(bank, self._engine())
         clock.tick("tags and arcs")
         self.info_ = Info()
-        plan = MemberPlan.usual(self.order, self.passes, self.rate)
-        member = trainer.train_member(plan, self.seed, self._note)
+        plan = MemberPlan(f"order {self.order}", self.order, self.passes, self.rate, self.seed)
+        member, _ = trainer.train_member(plan, self._note)
         clock.tick("passes")
         labels = trainer.train_labels(self.seed)
         clock.tick("relations")
@@ -279,31 +279,22 @@ class ArcEnsemble(ArcEstimator):
         plans = []
         for number in range(self.members):
             name, (order, templates) = kinds[number % len(kinds)]
-            plans.append((number, name, MemberPlan(order, templates, self.passes, self.rate)))
+            seed = self.seed + 1000 * number
+            plans.append(MemberPlan(name, order, self.passes, self.rate, seed, templates))
         longest = 0.0
         while plans:
             some, rest = plans[: engine.jobs_here], plans[engine.jobs_here :]
             if longest and now() + longest * len(some) > end:
-                self.info_.extra["left_out"] += [name for _, name, _ in plans]
+                self.info_.extra["left_out"] += [plan.name for plan in plans]
                 return
             plans = rest
-            task = partial(_train_member, trainer, self.seed)
-            for name, seconds, member in engine.stream(task, some, ahead=1):
+            trained = engine.stream(trainer.train_member, some, ahead=1)
+            for plan, (member, seconds) in zip(some, trained, strict=True):
                 longest = max(longest, seconds)
-                self.info_.extra["members"].append((name, seconds))
+                self.info_.extra["members"].append((plan.name, seconds))
                 yield member
 
 
 def _seconds_a_pass(n_words: int, batch_words: int) -> float:
     """Estimated CPU seconds of a pass of the network over n words, in batches of some."""
     return WORD_SECONDS * n_words + STEP_SECONDS * n_words / batch_words
-
-
-def _train_member(
-    trainer: ArcTrainer, seed: int, numbered: tuple[int, str, MemberPlan]
-) -> tuple[str, float, ArcMember]:
-    """Name, CPU seconds and the member."""
-    number, name, plan = numbered
-    started = thread_time()
-    member = trainer.train_member(plan, seed + 1000 * number, partial(tell, member=name))
-    return name, thread_time() - started, member

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -26,7 +25,7 @@ import numpy.typing as npt
 from sapwood.core.arrays import FloatArray, IntArray, starts_of
 from sapwood.core.errors import CorpusError, SapwoodError, count
 from sapwood.core.learner import Info, PhaseClock, between, one_of, parameter, positional, whole
-from sapwood.core.progress import counted, tell
+from sapwood.core.progress import counted
 from sapwood.dependency.data.bank import ArcBank, ArcBankLike, as_arc_bank
 from sapwood.dependency.data.reader import CandidateLists
 from sapwood.dependency.learn.crf import ArcEstimator
@@ -314,9 +313,8 @@ class ArcReranker(ArcEstimator):
 
     def learn_parser(self, trainer: ArcTrainer, labels: FeatureTable) -> ArcModel:
         """A parser of some sentences."""
-        plan = MemberPlan.usual(self.order, self.passes, self.rate)
-        on_pass = partial(tell, member=f"order {self.order}")
-        member = trainer.train_member(plan, self.seed, on_pass)
+        plan = MemberPlan(f"order {self.order}", self.order, self.passes, self.rate, self.seed)
+        member, _ = trainer.train_member(plan)
         method = ("first", "second")[self.order - 1]
         return trainer.model((member,), labels, method, iterations=self.passes)
 

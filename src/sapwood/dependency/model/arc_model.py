@@ -81,14 +81,6 @@ class FeatureTable(NamedTuple):
     weights: npt.NDArray[np.float32]
     spare: int = 0
 
-    @classmethod
-    def of(
-        cls, templates: Templates, weights: npt.NDArray[np.float32], spare: int = 0
-    ) -> FeatureTable:
-        """A table with weights rounded as in its file."""
-        rounded = np.clip(weights, -60000.0, 60000.0).astype(np.float16)
-        return cls(templates, rounded.astype(np.float32), spare)
-
     def to_arrays(self, name: str) -> dict[str, npt.NDArray[Any]]:
         """The arrays of a file; sparse if most weights are zero."""
         arrays: dict[str, npt.NDArray[Any]] = {
