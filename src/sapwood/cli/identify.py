@@ -179,7 +179,7 @@ def _show_family(
     family: str, question: dict[str, Any], *, with_directions: bool, as_json: bool
 ) -> None:
     """Print whether one family can be learnt from some moments."""
-    from sapwood.identify.families import family_of
+    from sapwood.identify.model.families import family_of
 
     family_of(family)  # an unknown name is worth more than a missing size
     for name in ("words", "length"):

@@ -60,10 +60,10 @@ MIN_WORD_FEATURE_COUNT = 2  # words seen at least this often are features themse
 MIN_CLOSED_COUNT = 10  # words seen at least this often have only tags seen with them
 MAX_RARE_COUNT = 3  # words seen at most this often show which tags unknown words have
 MAX_OPEN_TAGS = 64  # of unknown words: time grows with the square of their number
-FOLD_BLOCK = 25  # neighbouring sentences are held out together: texts are of one kind
+FOLD_BLOCK = 25  # neighbouring sentences are held out together: they are often of one text
 _TAGGER_WEIGHTS = (64, 24)  # weights a word, and the most, as a power of two
-FEW_CLUSTERS, MANY_CLUSTERS = 48, 512  # few are like tags, many like topics
-N_KMEANS_ROUNDS = 12  # features hardly change after that
+FEW_CLUSTERS, MANY_CLUSTERS = 48, 512  # a few resemble tags, many resemble topics
+N_KMEANS_ROUNDS = 12  # with more, the clusters hardly change
 
 
 def table_bits(n_tokens: int, room: tuple[int, int]) -> int:
@@ -430,8 +430,8 @@ def train_arc_network(
 ) -> Network:
     """Train a network on dependency trees: tags, heads and relations, each word on its own.
 
-    Its loss is the sum of their negative log-probabilities. Trees come in when sentences are
-    parsed.
+    The loss is the sum of their negative log-probabilities; no tree is required of the heads, as in
+    parsing.
 
     Parameters
     ----------
@@ -451,8 +451,8 @@ def parser_bytes(n_tokens: int, n_weights: int, jobs: int) -> float:
 def cluster_words(vectors: Eigenwords, seed: int = 0) -> WordClusters:
     """Two clusterings of the words that have vectors of their own, by k-means of directions.
 
-    Few words make fewer clusters: four words to each, or two. A word that is only known with
-    capitals stands for its small letters too.
+    A small vocabulary has fewer clusters, of four and of two words. A word that is only known in
+    capitals is also found by its lower-case form.
 
     Examples
     --------

@@ -41,8 +41,8 @@ from sapwood.core.errors import SapwoodError
 from sapwood.core.progress import step
 from sapwood.core.training_loops import EMResult, EMSteps, EMStop, gains_less_than, run_em
 from sapwood.execute import Engine, Threads
-from sapwood.identify.families import stationary
 from sapwood.identify.mixing import MixingMatrix, pair_mixing, triple_mixing
+from sapwood.identify.model.families import stationary
 from sapwood.identify.model.uniform_trees import SentenceCounts, UniformCounts, UniformTreeModel
 
 AnyArray = npt.NDArray[Any]

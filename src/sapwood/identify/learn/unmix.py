@@ -56,7 +56,6 @@ from sapwood.core.errors import (
 from sapwood.core.learner import HiddenTreeParameters, Info, maybe, parameter, positional, whole
 from sapwood.execute import Engine
 from sapwood.identify.check import check, remedy
-from sapwood.identify.families import family_of, moments
 from sapwood.identify.learn.uniform import (
     DEP_IES,
     FLOOR,
@@ -67,6 +66,7 @@ from sapwood.identify.learn.uniform import (
     fit_moments,
     mix_with_uniform,
 )
+from sapwood.identify.model.families import family_of, moments
 from sapwood.identify.model.uniform_trees import SentenceCounts, UniformCounts, UniformTreeModel
 from sapwood.linalg.diagonalise import Roots, decompose, stochastic_root
 

@@ -62,7 +62,7 @@ import numpy as np
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.topologies import n_binary_trees, n_dependency_trees, n_sides
-from sapwood.identify.dual import Array, Dual, einsum, solve
+from sapwood.identify.model.dual import Array, Dual, einsum, solve
 
 NAMED = ("12", "pairs", "123e1", "123", "triples-e1", "triples", "all")
 SYNTAX = "names are 12, pairs, 123e1, 123, triples-e1, triples, all, or positions: 13, 1,10, 12+13"

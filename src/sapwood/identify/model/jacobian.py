@@ -30,8 +30,8 @@ import numpy as np
 
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
-from sapwood.identify.dual import AnyArray, Array, Dual, Field, Residues, einsum
-from sapwood.identify.families import Parameters, Table, stationary
+from sapwood.identify.model.dual import AnyArray, Array, Dual, Field, Residues, einsum
+from sapwood.identify.model.families import Parameters, Table, stationary
 
 N_DIRECTIONS = 64  # differentiated together: few enough to keep all spans in memory
 OPERATIONS = "+, -, *, @, / by an integer, indexing, sum, reshape, T, einsum and solve"
