@@ -15,6 +15,7 @@ import typer
 from sapwood.cli.console import echo
 from sapwood.cli.reports import name_some
 from sapwood.core.errors import CorpusError, ModelFormatError, count, join_words
+from sapwood.core.model_names import BUNDLED, WRITERS, find_model
 from sapwood.core.outputs import Input, check_output
 
 if TYPE_CHECKING:
@@ -26,11 +27,9 @@ if TYPE_CHECKING:
     from sapwood.dependency.data.reader import CandidateLists
     from sapwood.dependency.parse.constraints import PartialArcs
 
-BUNDLED = "bundled"
 STDIN = "-"
 # The commands that write models, as hints name them.
-TRAIN, DEPEND_TRAIN = "`sapwood train`", "`sapwood depend train`"
-HANKEL_LEARN, LM_TRAIN = "`sapwood hankel learn`", "`sapwood lm train`"
+TRAIN, DEPEND_TRAIN, HANKEL_LEARN, LM_TRAIN = WRITERS
 
 
 def as_grammar(model: Any, name: str) -> Model:
@@ -44,6 +43,7 @@ def as_grammar(model: Any, name: str) -> Model:
 
 # What a model of another kind is for, by its room.
 _COMMANDS = {
+    "constituency": "`sapwood parse`, `score`, `inspect` and others take such models",
     "dependency": "`sapwood depend parse`, `score` and `rerank` take such models",
     "hankel": "`sapwood hankel score` and `parse` take such models",
     "lm": "`sapwood lm evaluate`, `next`, `classes` and others take such models",
@@ -72,28 +72,18 @@ def as_kind(model: Any, kind: Any, name: str, expected: str, hint: str, room: st
 
 
 def load_any(name: str, *writers: str) -> Any:
-    """The model of any kind that a user names.
+    """The model of any kind that a user names: a file, or a model that comes with Sapwood.
 
     Parameters
     ----------
     writers
-        The commands that write such models, for the hint where the file is missing; all that do,
-        where none is given.
+        The commands that write such models, for the hint where there is none; all that do, where
+        none is given.
     """
-    if name == BUNDLED:
-        from sapwood.constituency.grammar.from_text import bundled_grammar
-
-        return bundled_grammar()
-    if Path(name).is_dir():
-        msg = f"{name}: a folder, expected a model file"
-        raise ModelFormatError(msg, hint="name the file in it that a command of Sapwood wrote")
-    if not Path(name).expanduser().exists():
-        commands = " or ".join(writers or (TRAIN, DEPEND_TRAIN, HANKEL_LEARN, LM_TRAIN))
-        msg = f"{name}: no such model file"
-        raise ModelFormatError(msg, hint=f"name a file that {commands} wrote")
+    file = find_model(name, writers or WRITERS)  # before NumPy is imported
     from sapwood.core.model_files import load
 
-    return load(Path(name).expanduser())
+    return load(BUNDLED if file is None else file)
 
 
 def stream_lines(

@@ -41,8 +41,8 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A file written by `sapwood train`, or `bundled` for the hand-written grammar that "
-        "comes with Sapwood (write ./bundled for a file of that name).",
+        help="A file written by `sapwood train`, or a model that comes with Sapwood: `english`, or "
+        "`bundled` for a small hand-written grammar (`sapwood models` lists them).",
     ),
 ]
 Treebanks = Annotated[

@@ -63,7 +63,7 @@ _HINTS = {
 
 def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     model: str = typer.Argument(
-        ..., metavar="MODEL", help="A file written by `sapwood depend train`."
+        ..., metavar="MODEL", help="A file written by `sapwood depend train`, or `english-ud`."
     ),
     file: str = typer.Argument(
         "-",
