@@ -182,7 +182,7 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
     as_json: opt.Json = False,
 ) -> None:
     """Learn a weighted grammar without labels, or an automaton, and write it to a file."""
-    opt.check_method(method, STRING_METHODS, "--method")
+    opt.known_method(method, STRING_METHODS, "--method")
     chosen = (BRACKET_METHODS if supervised else STRING_METHODS)[method]
     given = {"n_states": states, "basis": basis, "solver": solver}
     given = {name: value for name, value in given.items() if value is not None}

@@ -316,7 +316,7 @@ TREE_OPTIONS = {
 }  # fmt: skip
 
 
-def check_method(name: str, methods: Mapping[str, Method], option: str | None = None) -> str:
+def known_method(name: str, methods: Mapping[str, Method], option: str | None = None) -> str:
     """The name of a method; a usage error that lists the methods where it is none of them."""
     if name not in methods:
         msg = f"{name!r} is not one of the methods: {', '.join(methods)}"
@@ -330,7 +330,7 @@ def describe_methods(methods: Mapping[str, Method]) -> str:
 
 
 def method_option(default: str, methods: Mapping[str, Method]) -> Any:
-    """The option `--method`, whose help says what each method does; `check_method` checks it."""
+    """The option `--method`, whose help says what each method does; `known_method` checks it."""
     return typer.Option(default, "--method", metavar="METHOD", help=f"{describe_methods(methods)}.")
 
 
@@ -356,7 +356,7 @@ def refuse_what_does_not_apply(
     given
         Values of options; None for those that were left out.
     """
-    check_method(method, methods, "--method")
+    known_method(method, methods, "--method")
     for name in [name for name, value in given.items() if value is not None]:
         domains = methods[method].domains(options[name])
         if not domains:
