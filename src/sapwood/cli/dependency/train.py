@@ -11,7 +11,7 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, echo_seconds
 from sapwood.cli.dependency.reading import ArcReading, Encoding, Files, SkipBad
-from sapwood.cli.inputs import as_kind, check_files, load_any
+from sapwood.cli.inputs import as_kind, check_files, load_any, open_given
 from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import count
 from sapwood.core.model_card import warn_few, with_provenance
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ARC_OPTIONS = {
     "--budget": ("budget",), "--passes": ("passes",), "--states": ("n_states",),
     "--seen": ("seen",), "--tags": ("tag_column",), "--children": ("valence",),
-    "--iterations": ("iterations",), "--embed": ("embeddings",),
+    "--iterations": ("iterations",), "--embed": ("embeddings",), **opt.GIVEN_OPTIONS,
 }  # fmt: skip
 BUDGET = "40m"
 TRAIN_ARCS_EPILOG = """\b
@@ -36,6 +36,7 @@ Examples:
   sapwood depend train train.conllu -o parser.sapwood --method second
   sapwood depend train 'ud/*-train.conllu' -o parser.sapwood --budget 5m
   sapwood depend train train.conllu -o parser.sapwood --embed words.sapwood
+  sapwood depend train train.conllu -o parser.sapwood --encoder all-MiniLM-L6-v2
   sapwood depend train train.conllu -o states.sapwood --method spectral --seen words
 """
 
@@ -107,6 +108,9 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         "which parse nothing, the log-probability of their trees. Not for sentences that are also "
         "in the training data.",
     ),
+    encoder: opt.TrainingEncoder = None,
+    vectors: opt.VectorsFile = None,
+    include_encoder: opt.IncludeEncoder = None,
     encoding: Encoding = "utf-8",
     skip_bad: SkipBad = False,
     seed: int = typer.Option(0, min=0, metavar="N", help="Of the order of sentences."),
@@ -129,7 +133,8 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     given = {
         "--budget": budget, "--passes": passes, "--states": states, "--seen": seen,
         "--tags": tags, "--children": children or None, "--iterations": iterations,
-        "--embed": embed,
+        "--embed": embed, "--encoder": encoder, "--vectors": vectors,
+        "--include-encoder": include_encoder,
     }  # fmt: skip
     seconds = opt.parse_duration(budget or BUDGET)
     opt.refuse_what_does_not_apply(METHODS, ARC_OPTIONS, method, given)
@@ -145,6 +150,8 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     }
     if embed is not None:
         values["embeddings"] = _load_eigenwords(embed)
+    if (source := open_given(encoder, vectors, include_encoder)) is not None:
+        values["encoder"] = source
     with opt.open_engine(engine, scheduler, jobs) as where:
         with phases.phase("reading") as notes:
             gold = reading.arcs([dev]) if dev else None  # first: a mistake shows before long work

@@ -28,10 +28,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import inf
+from pathlib import Path
 from time import perf_counter, process_time, thread_time
 from typing import Any, Self
 
 from sapwood.core.learner import (
+    ANYTHING,
     FLAG,
     MAX_STATES,
     Domain,
@@ -56,6 +58,8 @@ from sapwood.dependency.model.arc_model import ArcMember, EncoderMember, LatentM
 from sapwood.dependency.model.dependency import TAG_COLUMNS
 from sapwood.dependency.parse import templates as arc_templates
 from sapwood.execute import Engine, Threads
+from sapwood.networks.pretrained.given import TrainingVectors
+from sapwood.networks.pretrained.source import WordSource, as_source
 from sapwood.networks.training import BATCH_PARTS, NetworkPlan
 
 MIN_ENCODER_PASSES = 3  # with fewer, the network is worse than the other members
@@ -223,6 +227,12 @@ class ArcEnsemble(ArcEstimator):
         "30 passes.",
     )
     rate: float = parameter(0.02, between(0, 1, "(]"), "Learning rate of AdaGrad.")
+    encoder: WordSource | str | Path | None = parameter(
+        None,
+        ANYTHING,
+        "A pretrained encoder, whose vectors of the words the network reads besides its own: the "
+        "folder, or a `PretrainedEncoder`. Or word vectors: the file, or `StaticVectors`.",
+    )
     spent: float = parameter(
         0.0, at_least(0), "Seconds of the budget that are gone before `fit`, for reading."
     )
@@ -239,20 +249,31 @@ class ArcEnsemble(ArcEstimator):
         labels = trainer.train_labels(self.seed)
         clock.tick("relations")
         self.info_ = Info(extra={"members": [], "left_out": []})
-        encoder = self._train_encoder(trainer, end, now, engine.jobs_here)
+        given = None
+        if (source := as_source(self.encoder)) is not None and self.encoder_passes != 0:
+            bank = trainer.data.bank
+            sentences = [bank.sentence(s) for s in range(bank.n_sentences)]
+            given = TrainingVectors.of(source, sentences, jobs=engine.jobs_here)
+            clock.tick("vectors")
+        encoder = self._train_encoder(trainer, end, now, engine.jobs_here, given)
         clock.tick("network")
         members = tuple(self._train_members(trainer, end, now, engine))
         clock.tick("members")
         self.info_.seconds = clock.seconds
         self.info_.extra["iterations"] = len(self.info_.extra["members"])
-        iterations = len(members) * self.passes
-        self.model_ = trainer.model(
-            members, labels, "best", encoder, iterations=iterations, seed=self.seed
-        )
+        record: dict[str, Any] = {"iterations": len(members) * self.passes, "seed": self.seed}
+        if given is not None:
+            record["pretrained"] = given.learnt.record.description
+        self.model_ = trainer.model(members, labels, "best", encoder, **record)
         return self
 
     def _train_encoder(
-        self, trainer: ArcTrainer, end: float, now: Callable[[], float], jobs: int
+        self,
+        trainer: ArcTrainer,
+        end: float,
+        now: Callable[[], float],
+        jobs: int,
+        given: TrainingVectors | None,
     ) -> EncoderMember | None:
         """The network, with as many passes as there is time for; None for none."""
         jobs, started = min(jobs, BATCH_PARTS), now()
@@ -266,7 +287,7 @@ class ArcEnsemble(ArcEstimator):
             self.info_.extra["left_out"] += ["network"] * (self.encoder_passes != 0)
             return None
         note = partial(tell_pass, "network")
-        network = trainer.train_encoder(replace(plan, passes=passes), jobs, note)
+        network = trainer.train_encoder(replace(plan, passes=passes), jobs, note, given)
         self.info_.extra["members"].append(("network", now() - started))
         return EncoderMember(network, ENCODER_WEIGHT)
 

@@ -45,6 +45,7 @@ from sapwood.dependency.parse.scoring import (
 )
 from sapwood.execute import Engine
 from sapwood.networks.network import EncoderSizes, Network
+from sapwood.networks.pretrained.given import TrainingVectors
 from sapwood.networks.scores import ArcSizes, arc_loss, init_arcs
 from sapwood.networks.training import AfterPass, NetworkPlan, NetworkTrainer, PartGradient
 
@@ -391,15 +392,21 @@ class ArcTrainer:
         return train_table(plan, data.bank, data.bank.n_sentences, step)
 
     def train_encoder(
-        self, plan: NetworkPlan, jobs: int, on_pass: AfterPass | None = None
+        self,
+        plan: NetworkPlan,
+        jobs: int,
+        on_pass: AfterPass | None = None,
+        given: TrainingVectors | None = None,
     ) -> Network:
-        """The network, from gold tags, heads and relations."""
+        """The network, from gold tags, heads and relations, and perhaps given vectors of words."""
         bank, (names, relation) = self.data.bank, self.data.relations
         number = {pair: k for k, pair in enumerate(self.data.tags)}
         pairs = zip(bank.upos.tolist(), bank.xpos.tolist(), strict=True)
         tag = np.array([number[bank.upos_names[u], bank.xpos_names[x]] for u, x in pairs])
         relations = len(names), relation.astype(np.int64)
-        return train_arc_network(bank, (len(number), tag), relations, plan, jobs, on_pass)
+        return train_arc_network(
+            bank, (len(number), tag), relations, plan, jobs, on_pass, given=given
+        )  # fmt: skip
 
     def model(
         self,
@@ -407,7 +414,7 @@ class ArcTrainer:
         labels: FeatureTable,
         method: str,
         encoder: EncoderMember | None = None,
-        **record: float,
+        **record: float | str,
     ) -> ArcModel:
         """The trained parser, with a record of how it was trained."""
         bank, words, (relations, _) = self.data.bank, self.data.word_rows, self.data.relations
@@ -420,14 +427,16 @@ class ArcTrainer:
         )  # fmt: skip
 
 
-def train_arc_network(
+def train_arc_network(  # noqa: PLR0913 - sizes and given vectors have defaults
     bank: ArcBank,
     tags: tuple[int, IntArray],
     relations: tuple[int, IntArray],
     plan: NetworkPlan,
     jobs: int,
     on_pass: AfterPass | None = None,
+    *,
     sizes: tuple[EncoderSizes, ArcSizes] = (EncoderSizes(), ArcSizes()),
+    given: TrainingVectors | None = None,
 ) -> Network:
     """Train a network on dependency trees: tags, heads and relations, each word on its own.
 
@@ -438,8 +447,10 @@ def train_arc_network(
     ----------
     tags, relations
         Their number, and that of each word, shape [n_tokens].
+    given
+        Vectors of the words of the sentences from elsewhere.
     """
-    trainer = _ArcNetworkTrainer(bank, tags, relations, plan, sizes)
+    trainer = _ArcNetworkTrainer(bank, tags, relations, plan, sizes, given)
     return trainer.train(trainer.gradient, jobs, on_pass)
 
 
@@ -453,11 +464,14 @@ class _ArcNetworkTrainer(NetworkTrainer):
         relations: tuple[int, IntArray],
         plan: NetworkPlan,
         sizes: tuple[EncoderSizes, ArcSizes],
+        given: TrainingVectors | None = None,
     ) -> None:
         encoder, arcs = sizes
+        if given is not None:
+            encoder = encoder._replace(given=given.width)
         shapes = encoder.shapes(tags[0]) | arcs.shapes(2 * encoder.state, relations[0])
         sentences = [bank.sentence(s) for s in range(bank.n_sentences)]
-        super().__init__(sentences, encoder, shapes, init_arcs, plan)
+        super().__init__(sentences, encoder, shapes, init_arcs, plan, given=given)
         # one row a word, and one a root, which is never read
         self.head, self.tag, self.relation = np.zeros((3, len(self.is_word)), np.int64)
         self.head[self.is_word] = bank.head
