@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import Phases, echo_seconds
-from sapwood.cli.dependency.reading import ArcReading, Encoding, Files, SkipBad
-from sapwood.cli.inputs import as_kind, check_files, load_any, open_given
+from sapwood.cli.console import Phases, echo_encoder_trial, echo_seconds
+from sapwood.cli.inputs import ArcReading, as_kind, check_files, load_any, open_given
 from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import count
 from sapwood.core.model_card import warn_few, with_provenance
+from sapwood.core.progress import also_listening
 from sapwood.corpora.conventions import recognise_convention
 from sapwood.dependency.learn import ARC_METHODS as METHODS
 from sapwood.dependency.learn import train_arc_method
 from sapwood.execute.engine import Meter
 
 if TYPE_CHECKING:
+    from sapwood.core.progress import Event
     from sapwood.corpora.eigenwords import Eigenwords
 
 
@@ -29,7 +30,7 @@ ARC_OPTIONS = {
     "--seen": ("seen",), "--tags": ("tag_column",), "--children": ("valence",),
     "--iterations": ("iterations",), "--embed": ("embeddings",), **opt.GIVEN_OPTIONS,
 }  # fmt: skip
-BUDGET = "40m"
+USUAL_BUDGET = 40 * 60.0  # CPU seconds
 TRAIN_ARCS_EPILOG = """\b
 Examples:
   sapwood depend train train.conllu -o parser.sapwood --dev dev.conllu
@@ -42,7 +43,7 @@ Examples:
 
 
 def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
-    files: Files,
+    files: opt.ArcFiles,
     *,
     out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
     force: opt.Force = False,
@@ -53,7 +54,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         help="CPU time that best may take in all, all threads together, as 90s, 5m, 1h, or none. "
         "Where it is too short, the network makes fewer passes or is left out: ten thousand "
         "sentences want 20m.",
-        show_default=BUDGET,
+        show_default="40m",
     ),
     passes: int | None = typer.Option(
         None,
@@ -111,8 +112,8 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     encoder: opt.TrainingEncoder = None,
     vectors: opt.VectorsFile = None,
     include_encoder: opt.IncludeEncoder = None,
-    encoding: Encoding = "utf-8",
-    skip_bad: SkipBad = False,
+    encoding: opt.ArcEncoding = "utf-8",
+    skip_bad: opt.SkipBadArcs = False,
     seed: int = typer.Option(0, min=0, metavar="N", help="Of the order of sentences."),
     jobs: opt.Jobs = 0,
     engine: opt.EngineOption = None,
@@ -128,6 +129,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     The methods spectral and em learn no parser but a model of trees with hidden states alone:
     `sapwood depend score` prints its log-probabilities, and `sapwood inspect` shows its states.
     """
+    from sapwood.dependency.data.reader import CONLLU_SUFFIXES
     from sapwood.dependency.report import score_on_arcs
 
     given = {
@@ -136,9 +138,9 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         "--embed": embed, "--encoder": encoder, "--vectors": vectors,
         "--include-encoder": include_encoder,
     }  # fmt: skip
-    seconds = opt.parse_duration(budget or BUDGET)
+    seconds = USUAL_BUDGET if budget is None else opt.parse_duration(budget)
     opt.refuse_what_does_not_apply(METHODS, ARC_OPTIONS, method, given)
-    check_files(*files, dev, embed, out=out, force=force, is_model=True)
+    check_files(*files, dev, embed, out=out, suffixes=CONLLU_SUFFIXES, force=force, is_model=True)
     meter = Meter()
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     phases = Phases(4 if dev else 3)
@@ -160,7 +162,8 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         reading.echo_skipped()
         values |= {"engine": where, "spent": meter.cpu_seconds, "budget": seconds}
         with phases.phase("training") as notes:
-            learner, facts = train_arc_method(method, values, bank)
+            with also_listening(_show_encoder_trial):
+                learner, facts = train_arc_method(method, values, bank)
             what = "member" if "members" in facts else "state"
             notes += [method, count(facts[f"{what}s"], what)]
         echo_seconds(facts["phases"])
@@ -187,6 +190,12 @@ def _load_eigenwords(name: str) -> Eigenwords:
         load_any(name, "`sapwood embed`"), Eigenwords, name, "vectors of words", hint, "dependency"
     )
     return cast("Eigenwords", found)
+
+
+def _show_encoder_trial(event: Event) -> None:
+    """Write whether a pretrained encoder helps, when that is known."""
+    if (found := event.facts.get("encoder_trial")) is not None:
+        echo_encoder_trial(found, "UAS", "uas")
 
 
 def _dev_lines(report: dict[str, Any]) -> Iterator[str]:

@@ -32,6 +32,8 @@ from pathlib import Path
 from time import perf_counter, process_time, thread_time
 from typing import Any, Self
 
+import numpy as np
+
 from sapwood.core.learner import (
     ANYTHING,
     FLAG,
@@ -49,17 +51,19 @@ from sapwood.core.learner import (
     positional,
     whole,
 )
+from sapwood.core.progress import tell
 from sapwood.corpora.eigenwords import Eigenwords
 from sapwood.dependency.data.bank import ArcBankLike, as_arc_bank
 from sapwood.dependency.learn.em import EMDependency
 from sapwood.dependency.learn.moments import SEEN
-from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan, tell_pass
+from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan
 from sapwood.dependency.model.arc_model import ArcMember, EncoderMember, LatentMember
 from sapwood.dependency.model.dependency import TAG_COLUMNS
 from sapwood.dependency.parse import templates as arc_templates
 from sapwood.execute import Engine, Threads
 from sapwood.networks.pretrained.given import TrainingVectors
 from sapwood.networks.pretrained.source import WordSource, as_source
+from sapwood.networks.pretrained.trial import TrialSplit, is_helpful
 from sapwood.networks.training import BATCH_PARTS, NetworkPlan
 
 MIN_ENCODER_PASSES = 3  # with fewer, the network is worse than the other members
@@ -123,9 +127,9 @@ class ArcCRF(ArcEstimator):
         )  # fmt: skip
         return self
 
-    def _note(self, done: int, likelihood: float) -> None:
-        self.info_.history.append({"log_likelihood": likelihood})
-        tell_pass(f"order {self.order}", done, likelihood)
+    def _note(self, iteration: int, log_likelihood: float) -> None:
+        self.info_.history.append({"log_likelihood": log_likelihood})
+        tell(member=f"order {self.order}", iteration=iteration, log_likelihood=log_likelihood)
 
 
 class LatentArcCRF(ArcEstimator):
@@ -251,9 +255,7 @@ class ArcEnsemble(ArcEstimator):
         self.info_ = Info(extra={"members": [], "left_out": []})
         given = None
         if (source := as_source(self.encoder)) is not None and self.encoder_passes != 0:
-            bank = trainer.data.bank
-            sentences = [bank.sentence(s) for s in range(bank.n_sentences)]
-            given = TrainingVectors.of(source, sentences, jobs=engine.jobs_here)
+            given = self._given_vectors(trainer, source, engine.jobs_here)
             clock.tick("vectors")
         encoder = self._train_encoder(trainer, end, now, engine.jobs_here, given)
         clock.tick("network")
@@ -266,6 +268,24 @@ class ArcEnsemble(ArcEstimator):
             record["pretrained"] = given.learnt.record.description
         self.model_ = trainer.model(members, labels, "best", encoder, **record)
         return self
+
+    def _given_vectors(
+        self, trainer: ArcTrainer, source: WordSource, jobs: int
+    ) -> TrainingVectors | None:
+        """Vectors of the training sentences; None where they do not help on held-out ones."""
+        bank = trainer.data.bank
+        split = TrialSplit.of(np.diff(bank.offsets).tolist())
+        if split is not None:
+            scores = trainer.try_vectors(source, split, self.seed, jobs)
+            found = {
+                "name": source.record.name, "uas_with": round(scores[0], 3),
+                "uas_without": round(scores[1], 3), "is_taken": is_helpful(*scores),
+            }  # fmt: skip
+            self.info_.extra["encoder"] = found
+            tell(encoder_trial=found)
+            if not found["is_taken"]:
+                return None
+        return TrainingVectors.of(source, bank.sentences(), jobs=jobs)
 
     def _train_encoder(
         self,
@@ -286,8 +306,8 @@ class ArcEnsemble(ArcEstimator):
         if passes < min(MIN_ENCODER_PASSES, self.encoder_passes or MIN_ENCODER_PASSES):
             self.info_.extra["left_out"] += ["network"] * (self.encoder_passes != 0)
             return None
-        note = partial(tell_pass, "network")
-        network = trainer.train_encoder(replace(plan, passes=passes), jobs, note, given)
+        on_pass = partial(tell, member="network")
+        network = trainer.train_encoder(replace(plan, passes=passes), jobs, on_pass, given)
         self.info_.extra["members"].append(("network", now() - started))
         return EncoderMember(network, ENCODER_WEIGHT)
 
@@ -325,5 +345,5 @@ def _train_member(
     """Name, CPU seconds and the member."""
     number, name, plan = numbered
     started = thread_time()
-    member = trainer.train_member(plan, seed + 1000 * number, partial(tell_pass, name))
+    member = trainer.train_member(plan, seed + 1000 * number, partial(tell, member=name))
     return name, thread_time() - started, member
