@@ -387,10 +387,11 @@ def held_source(record: SourceRecord, arrays: Arrays) -> WordSource:
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     key = digest.hexdigest()
-    if key not in _held:
+    found = _held.get(key)
+    if found is None:
         kind: Any = PretrainedEncoder if record.kind == "encoder" else StaticVectors
-        _held[key] = kind.from_arrays(record, arrays)
-    return _held[key]
+        found = _held.setdefault(key, kind.from_arrays(record, arrays))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
