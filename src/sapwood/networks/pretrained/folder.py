@@ -102,7 +102,7 @@ def _require_files(folder: Path) -> None:
         raise ModelFormatError(
             msg, hint=f"give the folder with {CONFIG}, {TOKENIZER} and {WEIGHTS}"
         )
-    family_of(read_config((folder / CONFIG).read_bytes(), str(folder / CONFIG)))
+    encoder_family(read_config((folder / CONFIG).read_bytes(), str(folder / CONFIG)))
     if WEIGHTS not in here:
         has_pickle = any(name.endswith((".bin", ".pt", ".pth")) for name in here)
         found = "weights in a pickle, which can run code when it is opened" if has_pickle else (
@@ -152,22 +152,22 @@ def _licence_of(folder: Path) -> str:
     return str(names.get("license_name", licence)).strip() if licence == "other" else licence
 
 
-class Family(NamedTuple):
+class EncoderFamily(NamedTuple):
     """How the weights of a family of encoders make a Transformer."""
 
     prefix: str  # of the names of arrays, where a head was saved too
-    build: Callable[[Weights, Settings], Transformer]
+    build: Callable[[Weights, ConfigReader], Transformer]
 
 
-def family_of(config: Mapping[str, Any]) -> Family:
+def encoder_family(config: Mapping[str, Any]) -> EncoderFamily:
     """The family of a model, by its config.json; others are refused by name."""
     name = config.get("model_type")
-    if not isinstance(name, str) or name not in FAMILIES:
+    if not isinstance(name, str) or name not in ENCODER_FAMILIES:
         kind = repr(name) if isinstance(name, str) else describe(name)
         msg = f"the encoder is of the type {kind}, which Sapwood does not read"
-        hint = "models of these types are read: " + ", ".join(FAMILIES)
+        hint = "models of these types are read: " + ", ".join(ENCODER_FAMILIES)
         raise ModelFormatError(msg, hint=f"{hint} (MiniLM is a bert)")
-    return FAMILIES[name]
+    return ENCODER_FAMILIES[name]
 
 
 def build_transformer(
@@ -177,13 +177,13 @@ def build_transformer(
 
     Arrays that a checkpoint has besides, such as those of a head, are left out.
     """
-    family = family_of(config)
+    family = encoder_family(config)
     weights = Weights(tensors, family.prefix)
-    transformer = family.build(weights, Settings(config))
+    transformer = family.build(weights, ConfigReader(config))
     return transformer, {name: weights.tensors[name] for name in sorted(weights.taken)}
 
 
-class Settings:
+class ConfigReader:
     """Reads settings of a config.json and refuses impossible ones."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -198,7 +198,7 @@ class Settings:
         return value
 
     def number(self, name: str, default: float) -> float:
-        """A positive number."""
+        """A setting that is a positive number."""
         value = self.config.get(name, default)
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < 1e12:
             raise ModelFormatError(f"{CONFIG} has {describe(value)} as {name}, expected a number")
@@ -268,13 +268,13 @@ class Weights:
         return Linear(W, np.concatenate(b))
 
     def norm(self, name: str, width: int, epsilon: float) -> LayerNorm:
-        """A layer normalisation."""
+        """A layer normalisation with its offset, where it has one."""
         offset = f"{name}.bias"
         gain = self.take(f"{name}.weight", width)
         return LayerNorm(gain, self.take(offset, width) if offset in self else None, epsilon)
 
 
-def _bert(weights: Weights, settings: Settings, first: int = 0) -> Transformer:
+def _bert(weights: Weights, settings: ConfigReader, first: int = 0) -> Transformer:
     """BERT and MiniLM; `first` is the first row of the table of positions that text has."""
     kind = settings.config.get("position_embedding_type", "absolute")
     if kind not in ("absolute", None):
@@ -308,7 +308,7 @@ def _bert(weights: Weights, settings: Settings, first: int = 0) -> Transformer:
     )  # fmt: skip
 
 
-def _roberta(weights: Weights, settings: Settings) -> Transformer:
+def _roberta(weights: Weights, settings: ConfigReader) -> Transformer:
     """RoBERTa and XLM-RoBERTa: BERT whose positions are numbered behind that of padding."""
     padding = settings.config.get("pad_token_id", 1)
     if not isinstance(padding, int) or not 0 <= padding < MOST_PIECES:
@@ -316,7 +316,7 @@ def _roberta(weights: Weights, settings: Settings) -> Transformer:
     return _bert(weights, settings, padding + 1)
 
 
-def _distilbert(weights: Weights, settings: Settings) -> Transformer:
+def _distilbert(weights: Weights, settings: ConfigReader) -> Transformer:
     """DistilBERT: BERT with other names and without types of text."""
     d, inner, epsilon = settings.size("dim"), settings.size("hidden_dim"), 1e-12
     blocks = []
@@ -342,7 +342,7 @@ def _distilbert(weights: Weights, settings: Settings) -> Transformer:
     )  # fmt: skip
 
 
-def _modernbert(weights: Weights, settings: Settings) -> Transformer:
+def _modernbert(weights: Weights, settings: ConfigReader) -> Transformer:
     """ModernBERT: rotary positions, gated layers, and attention that is local in most layers."""
     d, epsilon = settings.size("hidden_size"), settings.number("norm_eps", 1e-5)
     inner, n_heads = settings.size("intermediate_size"), settings.heads("num_attention_heads", d)
@@ -373,7 +373,7 @@ def _modernbert(weights: Weights, settings: Settings) -> Transformer:
     )  # fmt: skip
 
 
-def _modernbert_attention(settings: Settings, k: int) -> tuple[bool, float]:
+def _modernbert_attention(settings: ConfigReader, k: int) -> tuple[bool, float]:
     """Whether attention of a layer sees all pieces, and the base of its rotary positions."""
     config = settings.config
     kinds = config.get("layer_types")
@@ -387,15 +387,15 @@ def _modernbert_attention(settings: Settings, k: int) -> tuple[bool, float]:
         own = newer.get("full_attention" if is_global else "sliding_attention")
         if not isinstance(own, dict) or own.get("rope_type", "default") != "default":
             raise ModelFormatError(f"{CONFIG} has {describe(own)} as rope_parameters of a layer")
-        return is_global, Settings(own).number("rope_theta", usual)
+        return is_global, ConfigReader(own).number("rope_theta", usual)
     value = config.get(name)
     return is_global, usual if value is None else settings.number(name, usual)
 
 
-FAMILIES = {
-    "bert": Family("bert.", _bert),
-    "roberta": Family("roberta.", _roberta),
-    "xlm-roberta": Family("roberta.", _roberta),
-    "distilbert": Family("distilbert.", _distilbert),
-    "modernbert": Family("model.", _modernbert),
+ENCODER_FAMILIES = {
+    "bert": EncoderFamily("bert.", _bert),
+    "roberta": EncoderFamily("roberta.", _roberta),
+    "xlm-roberta": EncoderFamily("roberta.", _roberta),
+    "distilbert": EncoderFamily("distilbert.", _distilbert),
+    "modernbert": EncoderFamily("model.", _modernbert),
 }

@@ -27,7 +27,7 @@ from sapwood.core.errors import ModelFormatError, SapwoodError, SapwoodTypeError
 from sapwood.networks.pretrained.folder import (
     EncoderParts,
     build_transformer,
-    family_of,
+    encoder_family,
     read_config,
     read_folder,
 )
@@ -35,7 +35,7 @@ from sapwood.networks.pretrained.pieces import PieceReader, windows
 
 HalfArray = npt.NDArray[np.float16]
 Arrays = dict[str, npt.NDArray[Any]]
-LARGEST = 60_000.0  # of a number of 16 bits
+LARGEST_HALF = 60_000.0  # of a number of 16 bits
 N_JOINED = 4  # layers that are joined unless the user names some
 BITS = (32, 16, 8)  # of the weights of an encoder
 _CACHED_BYTES = 64e6  # of the vectors of sentences that were read last
@@ -157,7 +157,7 @@ def _rebuild(kind: Any, record: SourceRecord, arrays: Arrays) -> WordSource:
 
 def as_half(array: npt.NDArray[Any]) -> HalfArray:
     """Round numbers to 16 bits."""
-    half: HalfArray = np.clip(array, -LARGEST, LARGEST).astype(np.float16)
+    half: HalfArray = np.clip(array, -LARGEST_HALF, LARGEST_HALF).astype(np.float16)
     return half
 
 
@@ -252,7 +252,7 @@ class PretrainedEncoder(WordSource):
         start = "weights."
         tensors = {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
         config = read_config(arrays["config"].tobytes(), "the config.json in the model file")
-        family_of(config)
+        encoder_family(config)
         parts = EncoderParts(
             record.name, record.licence, record.sha256, config,
             arrays["tokenizer"].tobytes().decode("utf-8", "replace"), unpack_tensors(tensors),

@@ -24,7 +24,7 @@ from sapwood.networks.pretrained.source import (
     as_half,
 )
 
-MOST_WORDS = 2_000_000  # the rest of a file, whose words are rarer, is not read
+MOST_STATIC_WORDS = 2_000_000  # the rest of a file, whose words are rarer, is not read
 _MOST_WIDTH = 4_096
 
 
@@ -106,7 +106,7 @@ def _of_text(path: Path) -> tuple[list[str], HalfArray]:
     rows: list[HalfArray] = []
     width = 0
     with open_text(path) as lines:
-        numbered = enumerate(islice(_after_sizes(lines), MOST_WORDS), 1)
+        numbered = enumerate(islice(_after_sizes(lines), MOST_STATIC_WORDS), 1)
         for number, line in counted(numbered, "word vectors", unit="word"):
             parts = line.rstrip().split(" ")
             width = width or len(parts) - 1
