@@ -563,7 +563,9 @@ class TrainedMembers:
     def _default_weights(self, members: Sequence[int]) -> FloatArray:
         """Equal weights of grammars, and equal weights of the networks beside them."""
         networks = np.array([not self.members[k].has_rules for k in members])
-        n, weights = int(networks.sum()), self.settings.network_weights
+        is_pretrained = any("pretrained" in self.members[k].record for k in members)
+        settings, n = self.settings, int(networks.sum())
+        weights = settings.pretrained_weights if is_pretrained else settings.network_weights
         if n in (0, len(members)):
             return np.full(len(members), 1.0 / len(members))
         total = weights[min(n, len(weights)) - 1]
