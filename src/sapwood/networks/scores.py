@@ -445,8 +445,7 @@ class ArcNetworkTrainer(NetworkTrainer):
         given: TrainingVectors | None = None,
     ) -> None:
         encoder, arcs = sizes
-        shapes = arcs.shapes(2 * encoder.state, relations[0])
-        shapes |= encoder.shapes(tags[0])
+        shapes = encoder.shapes(tags[0]) | arcs.shapes(2 * encoder.state, relations[0])
         super().__init__(sentences, encoder, shapes, init_arcs, plan, given=given)
         # one row a word, and one a root, which is never read
         self.head, self.tag, self.relation = np.zeros((3, len(self.is_word)), np.int64)
