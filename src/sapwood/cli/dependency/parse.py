@@ -130,16 +130,8 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     running = RawText(tokenizer, splitter, one_per_line, tokens)
     running.check(raw=raw)
     raw = raw or tokenizer is not None
-    if text and raw:
-        raise typer.BadParameter("not with --raw, which finds the words", param_hint="--text")
-    for name, is_asked in (("--gold-tags", gold_tags), ("--keep-tags", keep_tags),
-                           ("--partial", partial)):  # fmt: skip
-        if (text or raw) and is_asked:
-            lacking = "heads" if name == "--partial" else "tags"
-            raise typer.BadParameter(f"lines of words have no {lacking}", param_hint=name)
-    if gold_tags and keep_tags:
-        msg = "--gold-tags takes all tags as they are, also those that the model has never seen"
-        raise typer.BadParameter(msg, param_hint="--keep-tags")
+    kept = {"--gold-tags": gold_tags, "--keep-tags": keep_tags, "--partial": partial}
+    _refuse_pairs(kept, text=text, raw=raw)
     if scores and as_json:
         raise typer.BadParameter("--json has the posteriors already", param_hint="--scores")
     if out is not None and is_stdout(out):
@@ -174,6 +166,19 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     seconds = perf_counter() - started
     rate = n_done / seconds if seconds else 0.0
     echo(f"{count(n_done, 'sentence')}  {seconds:.1f} s  {rate:,.1f} sentences/s")
+
+
+def _refuse_pairs(kept: dict[str, bool], *, text: bool, raw: bool) -> None:
+    """Refuse options that do not go together; `kept` are those that keep columns of FILE."""
+    if text and raw:
+        raise typer.BadParameter("not with --raw, which finds the words", param_hint="--text")
+    for name, is_asked in kept.items():
+        if (text or raw) and is_asked:
+            lacking = "heads" if name == "--partial" else "tags"
+            raise typer.BadParameter(f"lines of words have no {lacking}", param_hint=name)
+    if kept["--gold-tags"] and kept["--keep-tags"]:
+        msg = "--gold-tags takes all tags as they are, also those that the model has never seen"
+        raise typer.BadParameter(msg, param_hint="--keep-tags")
 
 
 def _parser(name: str, *, gold_tags: bool) -> ArcParser | RerankingParser:
