@@ -174,7 +174,7 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
         show_default="admm",
     ),
     method: str = opt.method_option("spectral", STRING_METHODS),
-    seed: int = typer.Option(0, min=0, metavar="N", help="Of the random starts of em."),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Seed of the random starts of em."),
     jobs: opt.Jobs = 0,
     engine: opt.EngineOption = None,
     scheduler: opt.SchedulerOption = None,
@@ -285,7 +285,9 @@ def _learn_text(report: dict[str, Any]) -> Iterator[str]:
 
 @app.command("score", epilog=VALUES_EPILOG)
 def print_values(
-    model: str = typer.Argument(..., metavar="MODEL", help="Of `hankel learn`."),
+    model: str = typer.Argument(
+        ..., metavar="MODEL", help="A file written by `sapwood hankel learn`."
+    ),
     file: str = typer.Argument(
         STDIN, metavar="FILE", help="Strings, one a line; - for stdin.", show_default="stdin"
     ),
@@ -326,7 +328,9 @@ def print_values(
 
 @app.command("parse", epilog=BRACKETS_EPILOG)
 def parse_strings(
-    model: str = typer.Argument(..., metavar="MODEL", help="Of `hankel learn`."),
+    model: str = typer.Argument(
+        ..., metavar="MODEL", help="A file written by `sapwood hankel learn`."
+    ),
     file: str = typer.Argument(
         STDIN, metavar="FILE", help="Strings, one a line; - for stdin.", show_default="stdin"
     ),

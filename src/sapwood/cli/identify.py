@@ -79,13 +79,13 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
         help="With --json: also a random point and the directions there that cannot be learnt.",
     ),
     max_words: int | None = typer.Option(
-        None, min=2, metavar="D", help="Of the table.", show_default="5"
+        None, min=2, metavar="D", help="Most word types of the table.", show_default="5"
     ),
     max_states: int | None = typer.Option(
-        None, min=2, metavar="K", help="Of the table.", show_default="4"
+        None, min=2, metavar="K", help="Most hidden states of the table.", show_default="4"
     ),
     max_length: int | None = typer.Option(
-        None, min=2, metavar="L", help="Of the table.", show_default="6"
+        None, min=2, metavar="L", help="Most words of a sentence of the table.", show_default="6"
     ),
     epsilon: float | None = typer.Option(
         None,
@@ -112,7 +112,7 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
         show_default="1",
     ),
     member: opt.Member = None,
-    seed: int = typer.Option(0, min=0, metavar="N", help="For the random points."),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Seed of the random points."),
     as_json: opt.Json = False,
 ) -> None:
     """Say whether the parameters of a family of parsing models can be learnt from moments.
@@ -337,7 +337,7 @@ def unmix_sentences(  # noqa: PLR0913 - every option of the command is an argume
         "lengths. `moments` not for more than some twenty words.",
     ),
     top: int = typer.Option(6, min=1, metavar="N", help="Words shown in each row; --json has all."),
-    seed: int = typer.Option(0, min=0, metavar="N", help="Of random directions."),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Seed of the random directions."),
     as_json: opt.Json = False,
 ) -> None:
     """Learn a model with hidden trees from plain sentences.

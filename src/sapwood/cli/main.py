@@ -1,4 +1,4 @@
-"""The command `sapwood`: its commands, and what surrounds each: streams, errors, Ctrl-C.
+"""The command `sapwood`: the table of commands, and their streams, errors and Ctrl-C.
 
 Data goes to stdout, everything else to stderr. What a command does stands in a file for each.
 """
@@ -67,7 +67,7 @@ MEMORY_HINT = "give less data, fewer --states or fewer --jobs; for parse, a lowe
 
 
 class Boundary(TyperGroup):
-    """The group of all commands: turns what goes wrong into one line and an exit status."""
+    """The group of all commands: turns errors into one line and an exit status."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Read the arguments; `--help` and `--version` print here, perhaps into a broken pipe."""
@@ -84,7 +84,7 @@ class Boundary(TyperGroup):
             raise
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; what goes wrong becomes one line, a hint and an exit status."""
+        """Run a command; an error becomes one line, a hint and an exit status."""
         note_options(self)
         try:
             with display.listening():
@@ -92,7 +92,7 @@ class Boundary(TyperGroup):
             sys.stdout.flush()  # here, where a failure can still be handled
         except BrokenPipeError:
             abandon_stdout()
-            raise typer.Exit(0) from None  # whoever reads us has seen enough: not a failure
+            raise typer.Exit(0) from None  # the reader of stdout has closed it, which is no failure
         except KeyboardInterrupt:
             echo("interrupted")
             raise typer.Exit(INTERRUPTED) from None
@@ -317,7 +317,7 @@ def refuse_usage(error: Any) -> None:
 
 
 def _range_message(error: Any) -> str | None:
-    """What was found and what was expected, for a number out of its range; None for others."""
+    """The number found and the range expected, for a number out of its range; else None."""
     param: Any = getattr(error, "param", None)
     cause: Any = getattr(error, "__cause__", None)
     bounds = getattr(param, "min", None), getattr(param, "max", None)

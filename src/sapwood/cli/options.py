@@ -69,7 +69,7 @@ Encoding = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="Of the trees' files, such as latin-1 or gb18030. Not needed for XML that names it.",
+        help="Encoding of the files, such as latin-1 or gb18030. Not needed for XML that names it.",
     ),
 ]
 KeepFunctions = Annotated[
@@ -106,7 +106,9 @@ Out = Annotated[
         show_default="stdout",
     ),
 ]
-ArcEncoding = Annotated[str, typer.Option(metavar="NAME", help="Of the files, such as latin-1.")]
+ArcEncoding = Annotated[
+    str, typer.Option(metavar="NAME", help="Encoding of the files, such as latin-1.")
+]
 SkipBadArcs = Annotated[
     bool,
     typer.Option(

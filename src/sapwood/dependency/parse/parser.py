@@ -425,7 +425,7 @@ class ArcParser:
         return scored.mix(heads[scored.modifier - 1, scored.head], model.encoder.weight)
 
     def _weigh_states(self, scored: ScoredForest, tagged: Arcs) -> ScoredForest:
-        """Posteriors averaged with those of the latent member, whose prior they are."""
+        """Average the posteriors with those of the latent member, which takes them as its prior."""
         latent = self.model.latent
         assert latent is not None  # the caller has checked
         arcs = np.zeros((scored.n + 1, scored.n))
@@ -566,7 +566,7 @@ def _valences(
 
 
 def _emissions(model: LatentArcs, seen: npt.NDArray[Any]) -> tuple[FloatArray, float]:
-    """What each word shows by state, its largest entry 1, and the log of the scales."""
+    """Weight of each word's symbols by state, scaled to maximum 1, and the log of the scales."""
     padded = np.vstack([model.symbols, np.ones(model.n_states)])  # the last row, -1: no symbol
     emission = np.ones((len(seen), model.n_states))
     for column in seen.T:
