@@ -213,7 +213,7 @@ def _running(
     from sapwood.corpora.conventions import UD, convention_of
     from sapwood.corpora.files import source_name
     from sapwood.corpora.sentences import refuse_other_kinds
-    from sapwood.dependency.data.texts import arcs_of_text
+    from sapwood.dependency.data.reader import arcs_of_text
 
     hints = {"conllu": "leave out --raw to parse CoNLL-U"}
     convention = convention_of(parser.model, UD)
@@ -301,7 +301,8 @@ def rerank_lists(
     same for all of them, and `# score = X`, as `sapwood depend parse --n-best` writes them. Scores
     should be log-probabilities, on which the reranker has learnt.
     """
-    from sapwood.dependency.data.reader import without_list_comments, write_arcs
+    from sapwood.dependency.data.lists import without_list_comments
+    from sapwood.dependency.data.reader import write_arcs
     from sapwood.dependency.model.arc_model import ArcRerankModel
     from sapwood.dependency.parse.reranking import choose_trees
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
 from sapwood.dependency.data.bank import ArcBank, Arcs
-from sapwood.dependency.data.reader import CandidateLists
+from sapwood.dependency.data.lists import CandidateLists
 from sapwood.dependency.model.arc_model import ArcModel, ArcRerankModel, LatentScorer
 from sapwood.dependency.parse.constraints import ArcConstraints, PartialArcs, TagRequest
 from sapwood.dependency.parse.parser import (
