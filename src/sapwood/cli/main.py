@@ -37,6 +37,7 @@ from sapwood.cli import (
     serve,
     surprisal,
 )
+from sapwood.cli import options as opt
 from sapwood.cli.console import (
     FAILED,
     abandon,
@@ -147,8 +148,8 @@ def _common(
     """Learn latent-variable grammars from treebanks, and parse with them."""
 
 
-# name, function, examples, the line that --help shows for it
-for _name, _run, _epilog, _summary in (
+opt.add_commands(
+    app,
     ("demo", demo.show_demo, demo.DEMO_EPILOG,
      "Show the whole story on bundled data, under a minute."),
     ("models", models.show_models, models.MODELS_EPILOG,
@@ -183,8 +184,7 @@ for _name, _run, _epilog, _summary in (
      "Open a page that shows what was learnt, with a JSON API."),
     ("doctor", doctor.show_installation, doctor.DOCTOR_EPILOG,
      "Show versions and folders; compile the kernels."),
-):  # fmt: skip
-    app.command(_name, epilog=_epilog, short_help=_summary)(_run)
+)  # fmt: skip
 app.add_typer(dependency.app, name="depend", short_help="Dependency parsers: train, parse, score.")
 app.add_typer(hankel.app, name="hankel", short_help="Weighted grammars from plain strings.")
 app.add_typer(lm.app, name="lm", short_help="Count text, learn language models, use them.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import typer
@@ -42,7 +41,7 @@ Examples:
 def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     files: opt.ArcFiles,
     *,
-    out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
+    out: opt.ModelFile,
     force: opt.Force = False,
     method: str = opt.method_option("best", METHODS),
     budget: str | None = typer.Option(

@@ -135,7 +135,7 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
         "line, also compressed; - for stdin.",
     ),
     *,
-    out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
+    out: opt.ModelFile,
     force: opt.Force = False,
     method: str = opt.method_option("mix", LM_METHODS),
     order: int | None = typer.Option(
