@@ -47,7 +47,7 @@ class Decomposition(NamedTuple):
 
 
 class RankReport(NamedTuple):
-    """Why there cannot be as many states as asked for."""
+    """The reason why the moments have fewer states than requested."""
 
     wanted: int
     rank: int
