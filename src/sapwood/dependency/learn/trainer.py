@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain, pairwise
+from time import thread_time
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arrays import Int32Array, IntArray, ranges
-from sapwood.core.errors import CorpusError, count, require_memory
+from sapwood.core.arrays import BoolArray, Int32Array, IntArray
+from sapwood.core.errors import CorpusError, require_memory
 from sapwood.core.progress import counted, tell
-from sapwood.core.training_loops import WeightTable, run_adagrad
+from sapwood.core.training_loops import AdaGradPlan, OnPass, run_adagrad
 from sapwood.corpora.eigenwords import Eigenwords
 from sapwood.corpora.vocabulary import Words, hash_of
 from sapwood.dependency.data.bank import ArcBank
-from sapwood.dependency.data.transform import LIFTED, lift
+from sapwood.dependency.data.transform import LIFTED, lifted
 from sapwood.dependency.kernels.arc_layout import Templates
 from sapwood.dependency.model.arc_model import (
     ArcMember,
@@ -36,17 +38,19 @@ from sapwood.dependency.model.arc_model import (
 )
 from sapwood.dependency.parse import templates as arc_templates
 from sapwood.dependency.parse.scoring import (
+    LearntTable,
     Tagger,
     WordRows,
     head_step,
     label_step,
     likely_arcs,
+    tag_step,
     tree_step,
 )
 from sapwood.execute import Engine
 from sapwood.networks.network import EncoderSizes, Network
-from sapwood.networks.scores import ArcSizes, arc_loss, init_arcs
-from sapwood.networks.training import AfterPass, NetworkPlan, NetworkTrainer, PartGradient
+from sapwood.networks.scores import ArcNetworkTrainer, ArcSizes
+from sapwood.networks.training import AfterPass, NetworkPlan
 
 _MEMBER_WEIGHTS = (64, 24)  # see `TablePlan`
 # bytes of Numba and compiled kernels; bytes a token; arrays as large as the largest table of
@@ -56,10 +60,10 @@ MIN_WORD_FEATURE_COUNT = 2  # words seen at least this often are features themse
 MIN_CLOSED_COUNT = 10  # words seen at least this often have only tags seen with them
 MAX_RARE_COUNT = 3  # words seen at most this often show which tags unknown words have
 MAX_OPEN_TAGS = 64  # of unknown words: time grows with the square of their number
-FOLD_BLOCK = 25  # neighbouring sentences are held out together: texts are of one kind
+FOLD_BLOCK = 25  # neighbouring sentences are held out together: they are often of one text
 _TAGGER_WEIGHTS = (64, 24)  # weights a word, and the most, as a power of two
-FEW_CLUSTERS, MANY_CLUSTERS = 48, 512  # few are like tags, many like topics
-N_KMEANS_ROUNDS = 12  # features hardly change after that
+FEW_CLUSTERS, MANY_CLUSTERS = 48, 512  # a few resemble tags, many resemble topics
+N_KMEANS_ROUNDS = 12  # with more, the clusters hardly change
 
 
 def table_bits(n_tokens: int, room: tuple[int, int]) -> int:
@@ -73,40 +77,41 @@ def table_bits(n_tokens: int, room: tuple[int, int]) -> int:
 
 
 class TablePlan(NamedTuple):
-    """Settings for training a feature table by AdaGrad."""
+    """Settings for training a feature table."""
 
-    name: str
+    adagrad: AdaGradPlan
     templates: Templates
     room: tuple[int, int]  # weights a word of the treebank, and the most, as a power of two
-    passes: int
-    rate: float
-    seed: tuple[int, int]
     spare: int = 0
 
 
 def train_table(
     plan: TablePlan,
     bank: ArcBank,
-    n: int,
-    step: Callable[[int, FeatureTable, WeightTable, float], float],
-    on_pass: Callable[[int, float], None] | None = None,
+    examples: Sequence[tuple[Any, ...]],
+    step: Callable[..., float],
+    on_pass: OnPass | None = None,
 ) -> FeatureTable:
-    """Train the weights of features by steps over n sentences of a bank.
+    """Train the weights of features on the sentences of a bank.
 
     Parameters
     ----------
+    examples
+        What `step` takes of each sentence.
     step
-        Takes the index of a sentence, the features, the weights and the learning rate; returns the
-        log-likelihood before the step.
+        Called with an example and a `LearntTable`, whose weights it changes; returns the
+        log-likelihood of the example before.
     """
     size = (1 << table_bits(bank.n_tokens, plan.room)) + plan.spare
-    table = WeightTable.of_size(size, name=plan.name)
-    features_of = FeatureTable(plan.templates, table.weights, plan.spare)
+    features = FeatureTable(plan.templates, np.zeros(size, np.float32), plan.spare)
     weights = run_adagrad(
-        table, n, lambda s, rate: step(s, features_of, table, rate), plan.passes, plan.rate,
-        np.random.default_rng(plan.seed), on_pass,
+        plan.adagrad, features.weights, examples,
+        lambda example, table, rate: step(*example, LearntTable(features, table.squares, rate)),
+        on_pass,
     )  # fmt: skip
-    return FeatureTable.of(plan.templates, weights, plan.spare)
+    # rounded as in the file: the largest float16 number is 65,504
+    rounded = np.clip(weights, -60_000, 60_000).astype(np.float16).astype(np.float32)
+    return FeatureTable(plan.templates, rounded, plan.spare)
 
 
 def familiar_words(bank: ArcBank) -> npt.NDArray[np.uint32]:
@@ -130,25 +135,23 @@ class TaggerTrainer:
         self.lower = np.array([hash_of(word.lower()) for word in bank.words], np.uint32)
         self.templates = choose_templates(arc_templates.TAGGER, clusters)
 
-    def train(self, sentences: npt.NDArray[np.int64], seed: int) -> Tagger:
+    def train(self, is_in: BoolArray, seed: int) -> Tagger:
         """The tagger of some sentences, by AdaGrad."""
-        lexicon = self._lexicon(sentences)
+        lexicon = self._lexicon(is_in)
         types = self._types(lexicon)
-        sizes = np.diff(lexicon.starts)[types]
+        examples = []
+        for s in np.flatnonzero(is_in).tolist():
+            tokens, rows = self._sentence(s)
+            examples.append((rows, types[tokens], self.tag[tokens]))
+        adagrad = AdaGradPlan("tagger", 4, 0.1, (seed, 0))
+        plan = TablePlan(adagrad, self.templates, _TAGGER_WEIGHTS)
+        return Tagger(lexicon, train_table(plan, self.bank, examples, partial(tag_step, lexicon)))
 
-        def step(index: int, features_of: FeatureTable, table: WeightTable, rate: float) -> float:
-            tokens, rows = self._sentence(int(sentences[index]))
-            words = types[tokens], sizes[tokens], self.tag[tokens]
-            return Tagger(lexicon, features_of).adagrad_step(rows, *words, table, rate)
-
-        plan = TablePlan("tagger", self.templates, _TAGGER_WEIGHTS, 4, 0.1, (seed, 0))
-        return Tagger(lexicon, train_table(plan, self.bank, len(sentences), step))
-
-    def _lexicon(self, sentences: npt.NDArray[np.int64]) -> TagLexicon:
+    def _lexicon(self, is_in: BoolArray) -> TagLexicon:
         """Tags of frequent words as they were seen; other words may also have any open tag."""
         lower = [word.lower() for word in self.bank.words]
         tags: dict[str, Counter[int]] = {}
-        for row in self._tokens(sentences).tolist():
+        for row in np.flatnonzero(self._is_token_in(is_in)).tolist():
             tags.setdefault(lower[self.bank.word[row]], Counter())[int(self.tag[row])] += 1
         of_rare = Counter(t for n in tags.values() if n.total() <= MAX_RARE_COUNT for t in n)
         common = [t for t, n in of_rare.most_common(MAX_OPEN_TAGS) if n > 1]
@@ -157,10 +160,15 @@ class TaggerTrainer:
             hash_of(word): sorted(n if n.total() >= MIN_CLOSED_COUNT else open_tags | set(n))
             for word, n in tags.items()
         }
-        return TagLexicon.of(allowed, sorted(open_tags))
+        words = sorted(allowed)
+        candidates = [sorted(open_tags), *(allowed[word] for word in words)]
+        starts = np.cumsum([0, *map(len, candidates)], dtype=np.int32)
+        flat = np.array([*chain.from_iterable(candidates)], np.int32)
+        return TagLexicon(np.array(words, np.uint32), starts, flat)
 
-    def _tokens(self, sentences: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return ranges(self.bank.offsets[sentences], self.bank.offsets[sentences + 1])
+    def _is_token_in(self, is_in: BoolArray) -> BoolArray:
+        """Whether each token belongs to one of some sentences."""
+        return np.repeat(is_in, np.diff(self.bank.offsets))
 
     def _types(self, lexicon: TagLexicon) -> Int32Array:
         """Row of each token in a lexicon."""
@@ -178,25 +186,25 @@ class TaggerTrainer:
             fold = np.arange(self.bank.n_sentences) % folds
         results = engine.stream(partial(_tag_fold, self, fold, seed), range(folds), ahead=1)
         tag = self.tag.copy()
-        for tokens, tags in counted(results, "taggers of folds", total=folds, unit="fold"):
-            tag[tokens] = tags
+        for is_token_in, tags in counted(results, "taggers of folds", total=folds, unit="fold"):
+            tag[is_token_in] = tags
         return tag
 
 
 def _tag_fold(
     trainer: TaggerTrainer, fold: npt.NDArray[np.int64], seed: int, k: int
-) -> tuple[npt.NDArray[np.int64], list[int]]:
-    """Tokens of one fold, and their tags by a tagger of the other folds."""
-    others, own = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-    if not len(others) or not len(own):
-        return np.empty(0, np.int64), []
-    tagger = trainer.train(others, seed)
+) -> tuple[BoolArray, list[int]]:
+    """Which tokens are in one fold, and their tags by a tagger of the other folds."""
+    is_own = fold == k
+    if is_own.all() or not is_own.any():
+        return np.zeros(trainer.bank.n_tokens, bool), []
+    tagger = trainer.train(~is_own, seed)
     types = trainer._types(tagger.lexicon)
     tags: list[int] = []
-    for s in own.tolist():
+    for s in np.flatnonzero(is_own).tolist():
         tokens, rows = trainer._sentence(s)
         tags += tagger.best(rows, types[tokens]).tolist()
-    return trainer._tokens(own), tags
+    return trainer._is_token_in(is_own), tags
 
 
 def choose_templates(templates: Templates, clusters: WordClusters | None) -> Templates:
@@ -204,25 +212,16 @@ def choose_templates(templates: Templates, clusters: WordClusters | None) -> Tem
     return templates if clusters is None else arc_templates.with_clusters(templates)
 
 
-def tell_pass(member: str, done: int, likelihood: float) -> Any:
-    """Tell whoever listens of a pass over the training sentences; returns the answer."""
-    return tell(member=member, iteration=done, log_likelihood=likelihood)
-
-
 @dataclass(frozen=True)
 class MemberPlan:
-    """Settings of one member."""
+    """Settings of one member; by default it has the templates of its order."""
 
+    name: str  # for progress
     order: int
-    templates: Templates
     passes: int
     rate: float
-
-    @classmethod
-    def usual(cls, order: int, passes: int, rate: float) -> MemberPlan:
-        """A member of an order, with the templates of that order."""
-        templates = arc_templates.FIRST if order == 1 else arc_templates.SECOND
-        return cls(order, templates, passes, rate)
+    seed: int
+    templates: Templates | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,14 +271,13 @@ class TaggedSentences:
         """Pairs of universal tag and tag of the treebank."""
         return self.word_rows.tags
 
-    def sentence(self, s: int) -> Words:
-        """Rows of one sentence."""
-        return self.rows[self.bank.offsets[s] + 4 * s : self.bank.offsets[s + 1] + 4 * (s + 1)]
-
-    def gold(self, s: int) -> npt.NDArray[np.int32]:
-        """Gold heads of one sentence, behind that of the root, shape [n + 1]."""
-        heads = self.heads[self.bank.offsets[s] : self.bank.offsets[s + 1]]
-        return np.concatenate([np.zeros(1, np.int32), heads])
+    def examples(self) -> list[tuple[Words, Int32Array]]:
+        """Rows and gold heads of each sentence; the heads, [n + 1], start with that of the root."""
+        root, found = np.zeros(1, np.int32), []
+        for s, (first, end) in enumerate(pairwise(self.bank.offsets.tolist())):
+            rows = self.rows[first + 4 * s : end + 4 * s + 4]
+            found.append((rows, np.concatenate([root, self.heads[first:end]])))
+        return found
 
     @cached_property
     def relations(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
@@ -336,59 +334,60 @@ class ArcTrainer:
         n_weights = 1 << table_bits(bank.n_tokens, _MEMBER_WEIGHTS)
         require_memory(
             parser_bytes(bank.n_tokens, n_weights, engine.jobs_here),
-            f"training on {count(bank.n_sentences, 'sentence')}",
+            "training on",
             "give fewer sentences, or use one thread (--jobs 1)",
+            (bank.n_sentences, "sentence"),
         )
         trainer = TaggerTrainer(bank, None if embeddings is None else cluster_words(embeddings))
-        tagger = trainer.train(np.arange(bank.n_sentences), seed)
+        tagger = trainer.train(np.ones(bank.n_sentences, bool), seed)
         tag = trainer.jackknife(engine, folds, seed)
-        data = TaggedSentences.of(bank, lift(bank).head, tag, trainer.word_rows)
+        data = TaggedSentences.of(bank, lifted(bank)[0], tag, trainer.word_rows)
         return cls.of(data, tagger, seed)
 
     @classmethod
     def of(cls, data: TaggedSentences, tagger: Tagger, seed: int) -> ArcTrainer:
         """Train the pruner of some sentences."""
-
-        def step(s: int, features_of: FeatureTable, table: WeightTable, rate: float) -> float:
-            return head_step(data.sentence(s), data.gold(s), features_of, table, rate)
-
-        plan = TablePlan("likely arcs", arc_templates.PRUNER, (4, 22), 2, 0.02, (seed, 1))
-        pruner = train_table(plan, data.bank, data.bank.n_sentences, step)
+        plan = TablePlan(
+            AdaGradPlan("likely arcs", 2, 0.02, (seed, 1)), arc_templates.PRUNER, (4, 22)
+        )
+        examples = data.examples()
+        pruner = train_table(plan, data.bank, examples, head_step)
         arcs = [
-            likely_arcs(data.sentence(s), pruner, right=data.gold(s))
-            for s in counted(range(data.bank.n_sentences), "likely arcs", unit="sentence")
+            likely_arcs(rows, pruner, right=gold)
+            for rows, gold in counted(examples, "likely arcs", unit="sentence")
         ]
         return cls(data, tagger, pruner, arcs)
 
     def train_member(
-        self, plan: MemberPlan, seed: int, on_pass: Callable[[int, float], None] | None = None
-    ) -> ArcMember:
-        """A member, which maximises log p(gold tree | sentence, arcs)."""
-        data = self.data
-
-        def step(s: int, features_of: FeatureTable, table: WeightTable, rate: float) -> float:
-            arcs, rows, gold = self.arcs[s], data.sentence(s), data.gold(s)
-            return tree_step(arcs, rows, gold, plan.order, features_of, table, rate)
-
-        templates = choose_templates(plan.templates, data.word_rows.clusters)
+        self, plan: MemberPlan, on_pass: OnPass | None = None
+    ) -> tuple[ArcMember, float]:
+        """A member, which maximises log p(gold tree | sentence, arcs), and its CPU seconds."""
+        started = thread_time()
+        templates = plan.templates or (arc_templates.FIRST, arc_templates.SECOND)[plan.order - 1]
         settings = TablePlan(
-            "parser", templates, _MEMBER_WEIGHTS, plan.passes, plan.rate, (seed, 2)
-        )
-        table = train_table(settings, data.bank, data.bank.n_sentences, step, on_pass)
-        return ArcMember(plan.order, 1.0, table)
+            AdaGradPlan("parser", plan.passes, plan.rate, (plan.seed, 2)),
+            choose_templates(templates, self.data.word_rows.clusters), _MEMBER_WEIGHTS,
+        )  # fmt: skip
+        examples = [
+            (*example, arcs) for example, arcs in zip(self.data.examples(), self.arcs, strict=True)
+        ]
+        table = train_table(
+            settings, self.data.bank, examples, partial(tree_step, plan.order),
+            on_pass or partial(tell, member=plan.name),
+        )  # fmt: skip
+        return ArcMember(plan.order, 1.0, table), thread_time() - started
 
     def train_labels(self, seed: int) -> FeatureTable:
         """The model of relations of gold arcs."""
-        data, (names, relation) = self.data, self.data.relations
-
-        def step(s: int, features_of: FeatureTable, table: WeightTable, rate: float) -> float:
-            rows, heads = data.sentence(s), data.gold(s)
-            gold = relation[data.bank.offsets[s] : data.bank.offsets[s + 1]]
-            return label_step(heads, rows, gold, len(names), features_of, table, rate)
-
-        templates = choose_templates(arc_templates.LABELS, data.word_rows.clusters)
-        plan = TablePlan("relations", templates, (64, 24), 4, 0.1, (seed, 3), len(names))
-        return train_table(plan, data.bank, data.bank.n_sentences, step)
+        bank, (names, relation) = self.data.bank, self.data.relations
+        plan = TablePlan(
+            AdaGradPlan("relations", 4, 0.1, (seed, 3)),
+            choose_templates(arc_templates.LABELS, self.data.word_rows.clusters), (64, 24),
+            spare=len(names),
+        )  # fmt: skip
+        sentences = zip(self.data.examples(), pairwise(bank.offsets.tolist()), strict=True)
+        examples = [(*example, relation[first:end]) for example, (first, end) in sentences]
+        return train_table(plan, bank, examples, partial(label_step, len(names)))
 
     def train_encoder(
         self, plan: NetworkPlan, jobs: int, on_pass: AfterPass | None = None
@@ -431,44 +430,16 @@ def train_arc_network(
 ) -> Network:
     """Train a network on dependency trees: tags, heads and relations, each word on its own.
 
-    Its loss is the sum of their negative log-probabilities. Trees come in when sentences are
-    parsed.
+    The loss is the sum of their negative log-probabilities; no tree is required of the heads, as in
+    parsing.
 
     Parameters
     ----------
     tags, relations
         Their number, and that of each word, shape [n_tokens].
     """
-    trainer = _ArcNetworkTrainer(bank, tags, relations, plan, sizes)
+    trainer = ArcNetworkTrainer(bank.sentences(), bank.head, tags, relations, plan, sizes)
     return trainer.train(trainer.gradient, jobs, on_pass)
-
-
-class _ArcNetworkTrainer(NetworkTrainer):
-    """Sentences with the heads, relations and tags of their words."""
-
-    def __init__(
-        self,
-        bank: ArcBank,
-        tags: tuple[int, IntArray],
-        relations: tuple[int, IntArray],
-        plan: NetworkPlan,
-        sizes: tuple[EncoderSizes, ArcSizes],
-    ) -> None:
-        encoder, arcs = sizes
-        shapes = encoder.shapes(tags[0]) | arcs.shapes(2 * encoder.state, relations[0])
-        sentences = [bank.sentence(s) for s in range(bank.n_sentences)]
-        super().__init__(sentences, encoder, shapes, init_arcs, plan)
-        # one row a word, and one a root, which is never read
-        self.head, self.tag, self.relation = np.zeros((3, len(self.is_word)), np.int64)
-        self.head[self.is_word] = bank.head
-        self.tag[self.is_word], self.relation[self.is_word] = tags[1], relations[1]
-
-    def gradient(self, sentences: IntArray, rng: np.random.Generator, n_words: int) -> PartGradient:
-        """Loss and gradient of some sentences, longest first."""
-        batch = self.encode(sentences, rng)
-        row = batch.rows[self.is_word[batch.rows]]
-        loss, d_states = arc_loss(self.P, batch, self.head[row], self.relation[row], n_words)
-        return self.encode_backward(batch, loss, d_states, self.tag[row], n_words)
 
 
 def parser_bytes(n_tokens: int, n_weights: int, jobs: int) -> float:
@@ -480,8 +451,8 @@ def parser_bytes(n_tokens: int, n_weights: int, jobs: int) -> float:
 def cluster_words(vectors: Eigenwords, seed: int = 0) -> WordClusters:
     """Two clusterings of the words that have vectors of their own, by k-means of directions.
 
-    Few words make fewer clusters: four words to each, or two. A word that is only known with
-    capitals stands for its small letters too.
+    A small vocabulary has fewer clusters, of four and of two words. A word that is only known in
+    capitals is also found by its lower-case form.
 
     Examples
     --------

@@ -14,14 +14,14 @@ instead, which are read with the letters of that time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arrays import FloatArray, place_among, starts_of
+from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import ModelFormatError, SapwoodError, count, describe
 from sapwood.core.model_files import (
     FileContents,
@@ -31,7 +31,7 @@ from sapwood.core.model_files import (
     read_record,
     require_type,
 )
-from sapwood.corpora.vocabulary import N_WORD_PROPERTIES, PROPERTIES
+from sapwood.corpora.vocabulary import N_WORD_PROPERTIES, PROPERTIES, index_among
 from sapwood.dependency.data.bank import ArcBank
 from sapwood.dependency.kernels.arc_layout import (
     BETWEEN,
@@ -87,14 +87,6 @@ class FeatureTable(NamedTuple):
     weights: npt.NDArray[np.float32]
     spare: int = 0
 
-    @classmethod
-    def of(
-        cls, templates: Templates, weights: npt.NDArray[np.float32], spare: int = 0
-    ) -> FeatureTable:
-        """A table with weights rounded as in its file."""
-        rounded = np.clip(weights, -60000.0, 60000.0).astype(np.float16)
-        return cls(templates, rounded.astype(np.float32), spare)
-
     def to_arrays(self, name: str, *, is_compact: bool = False) -> dict[str, npt.NDArray[Any]]:
         """The arrays of a file; sparse if most weights are zero."""
         arrays: dict[str, npt.NDArray[Any]] = {
@@ -143,7 +135,7 @@ class FeatureTable(NamedTuple):
 def _require_types(
     arrays: Mapping[str, npt.NDArray[Any]], types: Mapping[str, tuple[npt.DTypeLike, int]]
 ) -> None:
-    """Refuse arrays of other types or numbers of axes; those that are not there are not missed."""
+    """Refuse arrays of other types or numbers of axes; arrays may be absent."""
     for name, (kind, n_axes) in types.items():
         if name in arrays:
             require_type(arrays[name], name, kind, n_axes)
@@ -259,10 +251,10 @@ class WordClusters(NamedTuple):
         >>> known.of(np.array([9, 2, 8]), np.array([5, 5, 8])).tolist()
         [[2, 8], [1, 4], [0, 0]]
         """
-        place = place_among(forms, self.words)
-        place = np.where(place >= 0, place, place_among(lower, self.words))
+        index = index_among(forms, self.words)
+        index = np.where(index >= 0, index, index_among(lower, self.words))
         padded = np.vstack([self.cluster + 1, np.zeros((1, N_CLUSTERINGS), np.int32)])
-        return padded[place].astype(np.int64)
+        return padded[index].astype(np.int64)
 
 
 class TagLexicon(NamedTuple):
@@ -280,20 +272,9 @@ class TagLexicon(NamedTuple):
     starts: npt.NDArray[np.int32]
     candidates: npt.NDArray[np.int32]
 
-    @classmethod
-    def of(cls, tags: Mapping[int, Sequence[int]], of_unknown: Sequence[int]) -> TagLexicon:
-        """A lexicon from the tags of words, which are given by their hashes."""
-        words = sorted(tags)
-        rows = [of_unknown, *(tags[word] for word in words)]
-        return cls(
-            np.array(words, np.uint32),
-            starts_of([len(row) for row in rows]).astype(np.int32),
-            np.array([tag for row in rows for tag in row], np.int32),
-        )
-
     def types(self, words: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
         """Row of each word, given by its hash; 0 for unknown ones."""
-        return (place_among(words, self.words) + 1).astype(np.int32)
+        return (index_among(words, self.words) + 1).astype(np.int32)
 
     def check(self, n_tags: int) -> None:
         """Refuse tags that do not exist, and words without tags; types were checked before."""
@@ -317,7 +298,7 @@ class LatentMember(NamedTuple):
     """A model with hidden states, which weighs all trees over the arcs that were kept."""
 
     model: DependencyModel  # in the basis of its states
-    trust: float  # the power of the members' posteriors that is its prior of arcs
+    trust: float  # its prior of arcs is the members' posteriors to this power
     weight: float  # ensemble weight of its posteriors
 
 
@@ -554,8 +535,8 @@ class ArcRerankModel(SavedModel):
 
     def __post_init__(self) -> None:
         if self.column not in TAG_COLUMNS:
-            msg = f"tags stand in {describe(self.column)}, expected one of {', '.join(TAG_COLUMNS)}"
-            raise ModelFormatError(msg)
+            msg = f"tags are in the column {describe(self.column)}, expected "
+            raise ModelFormatError(msg + " or ".join(TAG_COLUMNS))
         for model in self.latent:
             if not isinstance(cast("object", model), LatentScorer):
                 msg = f"a latent model of a reranker has features of trees, not {describe(model)}"
