@@ -125,11 +125,8 @@ class Network:
     word_vectors: npt.NDArray[np.float32]  # of the root, unknown words, familiar words
     form_vectors: npt.NDArray[np.float32]  # of affixes and shapes; 2^k of them
     weights: Parameters
-<<<<<<< HEAD
-    given: GivenVectors | None = None
-=======
     bits: int = 16
->>>>>>> main
+    given: GivenVectors | None = None
 
     @property
     def tables(self) -> dict[str, Real]:
@@ -152,24 +149,10 @@ class Network:
             for key, table in self.tables.items()
         }  # fmt: skip
         weights = self.weights.empty_like()
-<<<<<<< HEAD
-        weights.flat[:] = _half(self.weights.flat)
-        words, forms = _half(self.word_vectors), _half(self.form_vectors)
-        return Network(
-            self.familiar, words.astype(np.float32), forms.astype(np.float32), weights, self.given
-        )  # fmt: skip
-
-    @property
-    def n_weights(self) -> int:
-        """Numbers of the network's file, without those of a source of given vectors."""
-        own = self.familiar.size + FORM_PROPERTIES.size + self.weights.flat.size
-        given = 0 if self.given is None else 2 * self.given.mean.size
-        return own + self.word_vectors.size + self.form_vectors.size + given
-=======
         for key, table in weights.items():
             table[:] = rounded[key]
-        return Network(self.familiar, rounded["words"], rounded["forms"], weights, bits)
->>>>>>> main
+        words, forms = rounded["words"], rounded["forms"]
+        return Network(self.familiar, words, forms, weights, bits, self.given)
 
     def to_arrays(self, name: str) -> dict[str, npt.NDArray[Any]]:
         """The arrays of a model file, their names after the network's."""
@@ -178,18 +161,14 @@ class Network:
         arrays: dict[str, npt.NDArray[Any]] = {
             f"{name}.familiar": self.familiar, f"{name}.properties": FORM_PROPERTIES,
         }  # fmt: skip
-<<<<<<< HEAD
-        if self.given is not None:
-            arrays |= {f"{name}.{key}": array for key, array in self.given.to_arrays().items()}
-        return arrays | {f"{name}.{key}": _half(table) for key, table in tables.items()}
-=======
         for key, table in self.tables.items():
             if self.bits == 8 and table.ndim == 2:
                 arrays |= encode_rows(f"{name}.{key}", table)
             else:
                 arrays[f"{name}.{key}"] = _half(table)
+        if self.given is not None:
+            arrays |= {f"{name}.{key}": array for key, array in self.given.to_arrays().items()}
         return arrays
->>>>>>> main
 
     @classmethod
     def from_arrays(
@@ -244,11 +223,8 @@ class Network:
         weights = Parameters(shapes)
         for key, table in found.items():
             weights[key][:] = table
-<<<<<<< HEAD
-        return cls(familiar, words.astype(np.float32), forms.astype(np.float32), weights, given)
-=======
         words, forms = words.astype(np.float32, copy=False), forms.astype(np.float32, copy=False)
-        return cls(familiar, words, forms, weights, bits)
+        return cls(familiar, words, forms, weights, bits, given)
 
 
 def _decode(
@@ -269,7 +245,6 @@ def _decode(
     if (coded and any(table.ndim == 2 for table in whole.values())) or whole.keys() & coded.keys():
         raise ModelFormatError(f"{name} has some matrices in 8 bits and others in 16")
     return whole | coded, 8 if coded else 16
->>>>>>> main
 
 
 def _half(array: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:

@@ -298,7 +298,7 @@ class NetworkTrainer:
         self.form_vectors[~seen] = 0  # forms that were never seen add nothing
         given = None if self.given is None else self.given.learnt
         return Network(
-            self.familiar, self.word_vectors, self.form_vectors, self.P, given
+            self.familiar, self.word_vectors, self.form_vectors, self.P, given=given
         ).rounded()  # fmt: skip
 
     def encode(self, sentences: IntArray, rng: np.random.Generator) -> Batch:

@@ -240,8 +240,8 @@ class Ensemble(TreeModel, SavedModel):
                 description = {k: v for k, v in description.items() if k not in _SHARED_WORDS}
             held = [name for name in own if name.startswith(_HELD)]
             for other in range(place if held else 0):  # a pretrained encoder is stored once
-                before = _arrays_of(arrays, other)
-                if all(np.array_equal(own[name], before.get(name, ())) for name in held):
+                stored = _arrays_of(arrays, other)
+                if all(np.array_equal(own[name], stored.get(name, ())) for name in held):
                     own = {name: array for name, array in own.items() if name not in held}
                     description = description | {"held_by": other}
                     break

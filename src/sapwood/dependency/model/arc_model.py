@@ -419,16 +419,12 @@ class ArcModel(SavedModel):
         if self.encoder is not None:
             arrays |= self.encoder.network.to_arrays(_ENCODER)
             header["encoder"] = {"weight": self.encoder.weight}
-<<<<<<< HEAD
             if (given := self.encoder.network.given) is not None:
                 header["encoder"] = {
                     "weight": self.encoder.weight,
                     "given": given.record.as_header(),
                 }
-        return FileContents(arrays, header)
-=======
         return FileContents(arrays, header | ({"compact": True} if self.is_compact else {}))
->>>>>>> main
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
