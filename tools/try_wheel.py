@@ -41,7 +41,7 @@ for card in cards:
     assert card["licence"] == "CC BY-SA 4.0" and card["training_data"], card
     for corpus in card["training_data"]:
         assert corpus["licence"] and corpus["attribution"], corpus
-        assert corpus["name"] in model_notice(), corpus["name"]
+        assert corpus["commit"] in model_notice(), corpus["name"]
 kept = {path.name for path in metadata.files("sapwood") if "licenses" in path.parts}
 assert {"LICENSE", "NOTICE.md"} <= kept, kept
 print(sw.Parser(sw.load("english")).parse_text("I saw the man with the telescope.").tree)

@@ -35,7 +35,7 @@ def test_a_card_tells_of_its_file_and_of_all_sources(name: str) -> None:
     for text in ("title", "language", "task", "version", "command"):
         assert card[text]
     for corpus in card["training_data"]:
-        assert corpus["name"] in model_notice()
+        assert corpus["commit"] in model_notice()
         assert corpus["trees"] > 1000
         assert all(corpus[key] for key in ("source", "commit", "licence", "attribution", "words"))
     for score in card["scores"]:
