@@ -12,7 +12,7 @@ CONSTRAINTS ?= -c constraints.txt
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/installed ## train, parse and evaluate on bundled data, in under a minute
+demo: $(VENV)/installed ## parse English, then learn a grammar on bundled data, in under a minute
 	$(BIN)/sapwood demo
 
 # Byte code of sources and tests is kept, whatever the environment says: the tests start many processes.
