@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from sapwood.constituency.grammar.compact import rounded_grammar
-from sapwood.constituency.grammar.discriminative import SpanNetwork
 from sapwood.constituency.grammar.ensemble import Ensemble, Model, shares_chart
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar, Lexicon
 from sapwood.constituency.grammar.member import Member
@@ -29,6 +28,9 @@ from sapwood.core.arrays import BoolArray, FloatArray, IntArray, ranges
 from sapwood.core.errors import SapwoodError
 from sapwood.corpora.vocabulary import Vocabulary
 from sapwood.networks.rounding import drop_rare
+
+if TYPE_CHECKING:
+    from sapwood.constituency.grammar.discriminative import SpanNetwork
 
 
 @dataclass(frozen=True)
@@ -81,17 +83,16 @@ def compress_mix(
 def _compress(
     member: Member, plan: _LexiconPlan, texts: Iterable[Sequence[str]], settings: Compression
 ) -> Member:
-    if isinstance(member, LatentGrammar):
-        return rounded_grammar(plan.apply(member))
-    if isinstance(member, SpanNetwork):
-        network = drop_rare(
-            member.network, texts, settings.least_word_vectors, settings.least_forms
+    if member.chart_grammar is member:
+        return rounded_grammar(plan.apply(member.chart_grammar))
+    if member.has_rules:
+        raise SapwoodError(
+            f"{member.method} cannot be compressed", hint="mix networks and latent grammars only"
         )
-        grammar = rounded_grammar(plan.apply(member.grammar))
-        return replace(member, grammar=grammar, network=network.rounded(bits=8))
-    raise SapwoodError(
-        f"{member.method} cannot be compressed", hint="mix networks and latent grammars only"
-    )
+    own = cast("SpanNetwork", member)  # the only kind without rules
+    network = drop_rare(own.network, texts, settings.least_word_vectors, settings.least_forms)
+    grammar = rounded_grammar(plan.apply(own.grammar))
+    return replace(own, grammar=grammar, network=network.rounded(bits=8))
 
 
 class _LexiconPlan(NamedTuple):
