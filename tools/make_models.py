@@ -104,7 +104,9 @@ class Recipe:
     small: tuple[str, ...] = ("--method", "em", "--states", "4")
     arcs: tuple[str, ...] = ("--method", "best", "--budget", "none")
     grammar_weight: float = 0.0
-    compression: Compression = field(default_factory=Compression)
+    compression: Compression = field(
+        default_factory=lambda: Compression(least_word_vectors=8, least_forms=128, least_ratio=0.01)
+    )
     arc_compression: ArcCompression = field(default_factory=lambda: ArcCompression(least_forms=8))
     joined: dict[str, str] = field(
         default_factory=lambda: {

@@ -117,9 +117,7 @@ def lift_arcs(heads: Sequence[int], relations: Sequence[str]) -> tuple[list[int]
     >>> lower_arcs(heads, relations)
     ([3, 0, 2], ['obl', 'root', 'acl'])
     """
-    up = list(heads)
-    while (word := _shortest_jump(up)) is not None:
-        up[word - 1] = up[up[word - 1] - 1]
+    up = lift_heads(heads)
     names = list(relations)
     for word, (old, new) in enumerate(zip(heads, up, strict=True), 1):
         if old != new:
@@ -127,6 +125,21 @@ def lift_arcs(heads: Sequence[int], relations: Sequence[str]) -> tuple[list[int]
             rank = 1 + list(_candidates(up, relations, word, wanted)).index(old)
             names[word - 1] += f"{LIFTED}{wanted}" + (f"{LIFTED}{rank}" if rank > 1 else "")
     return up, names
+
+
+def lift_heads(heads: Sequence[int]) -> list[int]:
+    """Heads of a projective tree: dependents of arcs that cross others hang on a head higher up.
+
+    Examples
+    --------
+    >>> lift_heads([3, 0, 2]), lift_heads([2, 0, 2])
+    ([2, 0, 2], [2, 0, 2])
+    """
+    up = list(heads)
+    if not is_projective(heads):
+        while (word := _shortest_jump(up)) is not None:
+            up[word - 1] = up[up[word - 1] - 1]
+    return up
 
 
 def _shortest_jump(heads: Sequence[int]) -> int | None:
