@@ -20,7 +20,7 @@ from time import perf_counter
 
 import machine
 
-SHORT = "I saw the man with the telescope."
+SHORT = "The girl saw the boy with the telescope."
 LONG = (
     "The museum that we visited in Paris opens at nine, but the guide who met us there said that "
     "most people come late in the afternoon."

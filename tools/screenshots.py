@@ -22,9 +22,12 @@ PATIENCE = 180_000  # milliseconds; the models are learnt when they are first us
 
 def parse(page: Page) -> None:
     """A parse by `english`, with what is known about a phrase that may be attached elsewhere."""
-    page.open("/parse#s=I+saw+the+man+with+the+telescope.").see("svg.sapwood-tree")
+    page.open("/parse#s=The+girl+saw+the+boy+with+the+telescope.").see("svg.sapwood-tree")
+    page.see("section[aria-label=Dependencies] svg.sapwood-arcs")
+    page.tab.set_viewport_size({"width": SIZE["width"], "height": 1480})
     page.tab.locator("svg.sapwood-tree text.phrase:has-text('PP')").first.click()
-    page.see("text=What state")
+    page.see("aside:has-text('What state')")
+    page.tab.evaluate("scrollTo(0, 0)")
 
 
 def states(page: Page) -> None:

@@ -44,7 +44,7 @@ for card in cards:
         assert corpus["commit"] in model_notice(), corpus["name"]
 kept = {path.name for path in metadata.files("sapwood") if "licenses" in path.parts}
 assert {"LICENSE", "NOTICE.md"} <= kept, kept
-print(sw.Parser(sw.load("english")).parse_text("I saw the man with the telescope.").tree)
+print(sw.Parser(sw.load("english")).parse_text("The girl saw the boy with the telescope.").tree)
 """
 WRONG = "import sapwood as sw\nsw.Tree.parse(3)\nsw.SpectralLPCFG(n_sates=3)\n"
 

@@ -205,8 +205,8 @@ def test_demo_tells_the_story(cli) -> None:
     assert result.status == 0
     assert [line[:4] for line in result.err.splitlines()[:7]] == [f"{n}/7 " for n in range(1, 8)]
     for expected in (
-        "museum",
-        "(the man with the telescope)",
+        "Vienna",
+        "(the boy with the telescope)",
         "plain PCFG",
         "spectral",
         "true grammar",
@@ -229,7 +229,7 @@ def test_demo_as_json(cli) -> None:
         assert example["true"] == example["spectral"] == example["gold"] != example["pcfg"]
         assert report["seconds"] < 60
         plain, ambiguous = report["english"]
-        assert sw.Tree.parse(plain["tree"]).words()[:2] == ["The", "museum"]
+        assert sw.Tree.parse(plain["tree"]).words()[:2] == ["She", "was"]
         assert plain["probability"] > 0.5 > abs(ambiguous["probability"] - 0.5)
     assert reports[0]["example"] != reports[1]["example"]
 

@@ -82,8 +82,8 @@ _NEXT = (
 )
 
 
-CERTAIN = "The museum that we visited in Paris opens at nine on Sundays."
-AMBIGUOUS, CONTESTED = "I saw the man with the telescope.", "the man with the telescope"
+CERTAIN = "She was born in Vienna in 1897 and moved to London with her family."
+AMBIGUOUS, CONTESTED = "The girl saw the boy with the telescope.", "the boy with the telescope"
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ def _english_text(readings: list[_Reading]) -> Iterator[str]:
     yield from ("", f"Some sentences have two readings: {ambiguous.sentence}", "")
     yield ambiguous.tree[0].draw(colour=is_colourful(sys.stdout))
     yield from ("", "Who has the telescope? The model says how probable each reading is:")
-    yield f"  {1 - ambiguous.probability:4.0%}  I saw (the man) (with the telescope)"
-    yield f"  {ambiguous.probability:4.0%}  I saw (the man with the telescope)"
+    yield f"  {1 - ambiguous.probability:4.0%}  The girl saw (the boy) (with the telescope)"
+    yield f"  {ambiguous.probability:4.0%}  The girl saw (the boy with the telescope)"
 
 
 @dataclass(frozen=True)
