@@ -281,8 +281,13 @@ def glorot_uniform(array: Real, rng: np.random.Generator) -> None:
     array[:] = rng.uniform(-limit, limit, array.shape)
 
 
-def init_encoder(P: Parameters, rng: np.random.Generator) -> None:
-    """Random initial weights: orthogonal recurrent matrices, forget gates open."""
+def init_encoder(
+    shapes: Mapping[str, tuple[int, ...]],
+    rng: np.random.Generator,
+    dtype: npt.DTypeLike = np.float32,
+) -> Parameters:
+    """Parameters with random weights: orthogonal recurrent matrices, forget gates open."""
+    P = Parameters(shapes, dtype)
     for name, array in P.items():
         if name.endswith(".U") and name.startswith((LAYER_1, LAYER_2)):
             h = len(array)
@@ -294,6 +299,7 @@ def init_encoder(P: Parameters, rng: np.random.Generator) -> None:
             array[len(array) // 4 : len(array) // 2] = 1
         elif array.ndim > 1:
             glorot_uniform(array, rng)
+    return P
 
 
 class VectorRows:

@@ -492,7 +492,7 @@ def _clusters(arrays: Mapping[str, npt.NDArray[Any]]) -> WordClusters | None:
 
 
 MAX_LIST_TREES = 100_000
-MAX_WEIGHT = 1e100  # sums of such weights are still numbers
+MAX_WEIGHT = 1e100  # sums of weights up to this are finite
 LIST_FEATURES = ("score", "expected heads")  # of each tree of a list
 LATENT_FEATURES = 3  # of a tree, by a latent model
 
