@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from math import inf
@@ -37,6 +37,23 @@ def check_format(name: str | None) -> str | None:
     return name
 
 
+# name, function, examples, and the line that --help shows for it
+Command = tuple[str, Callable[..., None], str, str]
+
+
+def add_commands(app: typer.Typer, *commands: Command) -> None:
+    """Add commands to a group, in the order of its help."""
+    for name, run, epilog, summary in commands:
+        app.command(name, epilog=epilog, short_help=summary)(run)
+
+
+def command_group(words: str, *commands: Command) -> typer.Typer:
+    """A group of commands, such as `sapwood lm`; the words are its help."""
+    app = typer.Typer(help=words, no_args_is_help=True, rich_markup_mode=None)
+    add_commands(app, *commands)
+    return app
+
+
 Model = Annotated[
     str,
     typer.Argument(
@@ -69,7 +86,7 @@ Encoding = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="Of the trees' files, such as latin-1 or gb18030. Not needed for XML that names it.",
+        help="Encoding of the files, such as latin-1 or gb18030. Not needed for XML that names it.",
     ),
 ]
 KeepFunctions = Annotated[
@@ -106,7 +123,9 @@ Out = Annotated[
         show_default="stdout",
     ),
 ]
-ArcEncoding = Annotated[str, typer.Option(metavar="NAME", help="Of the files, such as latin-1.")]
+ArcEncoding = Annotated[
+    str, typer.Option(metavar="NAME", help="Encoding of the files, such as latin-1.")
+]
 SkipBadArcs = Annotated[
     bool,
     typer.Option(
@@ -157,6 +176,7 @@ Tokens = Annotated[
     ),
 ]
 
+ModelFile = Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="The model file.")]
 Json = Annotated[
     bool, typer.Option("--json", help="Write the report as JSON; not for reading by eye.")
 ]
@@ -169,6 +189,45 @@ Jobs = Annotated[
         metavar="N",
         help="Threads, or processes to start (see --engine); 0 means all cores. Results do not "
         "depend on it.",
+    ),
+]
+GIVEN_OPTIONS = {name: ("encoder",) for name in ("--encoder", "--vectors", "--include-encoder")}
+TrainingEncoder = Annotated[
+    Path | None,
+    typer.Option(
+        "--encoder",
+        metavar="FOLDER",
+        help="A pretrained encoder as the Hugging Face hub has it (config.json, tokenizer.json, "
+        "model.safetensors), whose vectors of words networks read besides their own. Its files "
+        "are only read. Not for a language that it was not trained on.",
+    ),
+]
+VectorsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--vectors",
+        metavar="FILE",
+        help="Word vectors in place of an encoder: text as word2vec, fastText and GloVe write it, "
+        "or safetensors. Not where there is an encoder, whose vectors are better.",
+    ),
+]
+IncludeEncoder = Annotated[
+    Literal["8", "16"] | None,
+    typer.Option(
+        help="Put the encoder, or the word vectors, into the model file, with 8 or 16 bits a "
+        "weight, so that the one file parses. Not where the licence of the encoder forbids to "
+        "pass it on.",
+        show_default="the model file names the encoder, which stays where it is",
+    ),
+]
+ParsingEncoder = Annotated[
+    Path | None,
+    typer.Option(
+        "--encoder",
+        metavar="FOLDER",
+        help="Where the encoder is that the model was trained with, or the word vectors. Not for "
+        "a model that holds it.",
+        show_default="what SAPWOOD_ENCODER names, else where it was when the model was trained",
     ),
 ]
 Seed = Annotated[
@@ -312,7 +371,7 @@ def open_folder(parent: Path | None) -> Iterator[Path | None]:
 # option: the parameters that it sets; others are the same for all methods
 TREE_OPTIONS = {
     "--states": ("n_states",), "--budget": ("budget",), "--iterations": ("iterations", "passes"),
-    "--patience": ("patience",), "--checkpoint": ("checkpoint",),
+    "--patience": ("patience",), "--checkpoint": ("checkpoint",), **GIVEN_OPTIONS,
 }  # fmt: skip
 
 
