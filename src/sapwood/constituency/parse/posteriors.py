@@ -40,7 +40,7 @@ from sapwood.constituency.parse.charts import (
     sentence_posteriors,
 )
 from sapwood.constituency.parse.prepared import prepare, sentence_log_weight
-from sapwood.core.arrays import FloatArray, IntArray, ranges
+from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.corpora.tree import escape
 from sapwood.networks.network import Real, SentenceEncoder
 from sapwood.networks.scores import score_words_and_spans
@@ -95,8 +95,10 @@ class LabelTable(NamedTuple):
 
     def rows(self, symbol: IntArray) -> tuple[IntArray, IntArray]:
         """The labels of symbols: for each label, the index of its symbol, and its row here."""
-        first, end = self.start[symbol], self.start[symbol + 1]
-        return np.repeat(np.arange(len(symbol)), end - first), ranges(first, end)
+        first, n_labels = self.start[symbol], self.start[symbol + 1] - self.start[symbol]
+        index = np.repeat(np.arange(len(symbol)), n_labels)
+        before = np.cumsum(n_labels) - n_labels
+        return index, np.arange(len(index)) + (first - before)[index]
 
 
 def label_table(
@@ -362,9 +364,11 @@ class ChartGroup:
     def __init__(self, ensemble: Ensemble, group: Sequence[int], numbers: dict[str, int]) -> None:
         used = [k for k in group if ensemble.weights[k] > 0] or group[:1]
         by_size = sorted(used, key=lambda k: int(ensemble.grammars[k].n_states.sum()))
-        first = prepare(ensemble.members[by_size[0]])
-        others = [prepare(ensemble.members[k], chart_owner=first) for k in by_size[1:]]
-        self.members = [first, *others]
+        self.members: list[PreparedGrammar] = []
+        for k in by_size:
+            owner = self.members[0] if self.members else None
+            self.members.append(prepare(ensemble.members[k], owner, ensemble.grammars[k]))
+        first = self.members[0]
         self.weights = ensemble.weights[by_size]
         self.weight = float(self.weights.sum())
         self.combine = ensemble.combine
