@@ -312,13 +312,13 @@ def _rule_sums(
     """Concatenate the sums of all rules that do not keep their instances."""
     flat = np.zeros(int(layout.start[-1]))
     order = np.argsort(rows.rule, kind="stable")
-    rules, first = np.unique(rows.rule[order], return_index=True)
-    for r, at in zip(rules.tolist(), np.split(order, first[1:]), strict=True):
-        if not layout.keeps[r]:
-            a, b, c = m[layout.rules[r]].tolist()
-            z, y, w = Z[rows.parent[at], :a], Y[rows.left[at], :b], Y[rows.right[at], :c]
-            parts = [part.ravel() for part in RuleSums.of(z, y, w)]
-            flat[layout.start[r] : layout.start[r + 1]] = np.concatenate(parts)
+    first = np.searchsorted(rows.rule[order], np.arange(len(layout.rules) + 1))
+    for r in np.flatnonzero((np.diff(first) > 0) & ~layout.keeps).tolist():
+        at = order[first[r] : first[r + 1]]
+        a, b, c = m[layout.rules[r]].tolist()
+        z, y, w = Z[rows.parent[at], :a], Y[rows.left[at], :b], Y[rows.right[at], :c]
+        parts = [part.ravel() for part in RuleSums.of(z, y, w)]
+        flat[layout.start[r] : layout.start[r + 1]] = np.concatenate(parts)
     return flat
 
 

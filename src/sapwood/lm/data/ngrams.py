@@ -38,6 +38,7 @@ NOTHING, START, END, UNKNOWN = 0, 1, 2, 3
 SPECIAL = ("<nothing>", "<s>", "</s>", "<unk>")
 RESERVED = frozenset(SPECIAL[:UNKNOWN])  # no text may have these as words
 RESERVED_HINT = "leave it out: one sentence a line has its start and end by itself"
+Words = npt.NDArray[np.uint32]  # [n]: words of a text by their numbers
 Rows = npt.NDArray[np.uint32]  # [n, order]: n-grams, the last word first
 MAX_ORDER = 5
 Keys = npt.NDArray[np.uint64]  # [n, 1 or 2]
@@ -141,7 +142,7 @@ class KnownWords(dict[bytes, int]):
         return UNKNOWN
 
 
-def ngrams_of(found: npt.NDArray[np.uint32], order: int, n_lead: int = 0) -> Rows:
+def ngrams_of(found: Words, order: int, n_lead: int = 0) -> Rows:
     """The n-gram that ends at each of some words, except starts of sentences and the lead.
 
     Examples
@@ -241,9 +242,9 @@ def merge_rows(rows: Rows, counts: Counts, n_words: int) -> tuple[Rows, Counts]:
     return merge_runs([(pack_rows(rows, bits), counts)], rows.shape[1], bits)
 
 
-def count_rows(rows: Rows, bits: int) -> tuple[Keys, Counts]:
-    """The key of every different row, sorted, and how often the row is there."""
-    keys = pack_rows(rows, bits)
+def count_ngrams(found: Words, n_lead: int, order: int, bits: int) -> tuple[Keys, Counts]:
+    """The key of every different n-gram of `ngrams_of`, sorted, and how often it is there."""
+    keys = pack_rows(ngrams_of(found, order, n_lead), bits)
     if keys.shape[1] > 1:
         return merge_keys([(keys, np.ones(len(keys), np.int64))])
     column = np.sort(keys[:, 0])[:, None]  # sorting values is several times as fast as places
