@@ -559,13 +559,12 @@ def read_counts(
 ) -> NgramCounts:
     """Counts of an order from a file of counts or from text; rarer words are the unknown word."""
     if len(sources) == 1 and is_parquet(sources[0]):
-        counts = load_counts(Path(sources[0]))
+        counts = load_counts(Path(sources[0]), order, min_count)
         if is_stream and not counts.is_stream:
             msg = f"{sources[0]}: counted with ends of sentences, not as a stream"
             raise SapwoodError(msg, hint="leave --stream out, or count with --stream")
-    else:
-        counts = count_text(sources, CountSettings(order, is_stream), engine=engine)
-    return counts.reduce(order, min_count)
+        return counts
+    return count_text(sources, CountSettings(order, is_stream), engine=engine).cut_words(min_count)
 
 
 def as_counts(source: TextLike, order: int, engine: Engine | None = None) -> NgramCounts:
@@ -578,7 +577,7 @@ def as_counts(source: TextLike, order: int, engine: Engine | None = None) -> Ngr
     """
     if isinstance(source, (str, Path)):
         if is_parquet(source):
-            return load_counts(Path(source)).shorten(order)
+            return load_counts(Path(source), order)
         return count_text(source, CountSettings(order=order), engine=engine)
     hint = "give counts, the path of a text, or sentences as lists of words"
     found = list(source) if isinstance(source, Iterable) and not isinstance(source, dict) else None

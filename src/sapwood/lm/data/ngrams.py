@@ -112,10 +112,6 @@ class NgramCounts:
         table = merge_rows(rows, self.counts, n_kept)
         return NgramCounts(self.words[:n_kept], word_counts, *table, self.is_stream)
 
-    def reduce(self, order: int, min_count: int) -> NgramCounts:
-        """The same text in n-grams of a lower order, with rarer words as the unknown word."""
-        return self.shorten(order).cut_words(min_count)
-
     def shorten(self, order: int) -> NgramCounts:
         """The same text in n-grams of a lower order."""
         if order > self.order:
@@ -321,8 +317,8 @@ def _text_column(pa: Any, words: Any, numbers: Any) -> Any:
     return pa.DictionaryArray.from_arrays(indices, words.take(pa.array(used)))
 
 
-def load_counts(path: Path) -> NgramCounts:
-    """Read a file of counts.
+def load_counts(path: Path, order: int | None = None, min_count: int = 1) -> NgramCounts:
+    """Read a file of counts, perhaps in a lower order and with rarer words as the unknown word.
 
     Raises
     ------
@@ -332,7 +328,7 @@ def load_counts(path: Path) -> NgramCounts:
     pa, pq = _pyarrow()
     try:
         with path.open("rb") as raw:
-            return _read_counts(pq.ParquetFile(raw), path)
+            counts = _read_counts(pq.ParquetFile(raw), path)
     except (
         OSError,
         ValueError,
@@ -343,6 +339,7 @@ def load_counts(path: Path) -> NgramCounts:
     ) as error:
         msg = f"{path}: not a complete file of counts ({' '.join(str(error).split())[:80]})"
         raise ModelFormatError(msg, hint="name a file that `sapwood lm count` wrote") from error
+    return counts.shorten(order or counts.order).cut_words(min_count)
 
 
 def _read_counts(file: Any, path: Path) -> NgramCounts:
