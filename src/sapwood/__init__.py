@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sapwood.core.errors import NotIdentifiableError as NotIdentifiableError
     from sapwood.core.errors import SapwoodError as SapwoodError
     from sapwood.core.model_files import load as load
+    from sapwood.core.model_names import list_models as list_models
     from sapwood.corpora.eigenwords import Eigenwords as Eigenwords
     from sapwood.corpora.formats import read_trees as read_trees
     from sapwood.corpora.formats import write_trees as write_trees
@@ -108,6 +109,7 @@ _NAMES = {
     "constituency.report.phrases": "parse_columns parse_table",
     "core.errors": "CorpusError ModelFormatError NotIdentifiableError SapwoodError",
     "core.model_files": "load",
+    "core.model_names": "list_models",
     "corpora.eigenwords": "Eigenwords",
     "corpora.formats": "read_trees write_trees",
     "corpora.tree": "Tree clean",

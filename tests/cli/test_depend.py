@@ -309,7 +309,7 @@ def test_another_model_is_refused(fails: Run, misused: Run, train: Path, parser:
     sw.bundled_grammar().save(other)
     told = fails("depend", "parse", other, train).err
     assert "expected a dependency parser" in told
-    assert "depend train" in told
+    assert "hint: `sapwood parse`" in told
     assert "holds a dependency parser" in fails("parse", parser, stdin="a b").err
     misused("depend", "parse", parser, "--text", "--gold-tags")
 

@@ -276,8 +276,8 @@ def test_missing_file_and_folder(fails, model: Path, tmp_path: Path) -> None:
 
 
 def test_output_is_checked_before_reading(fails, tmp_path: Path, sentences: Path) -> None:
-    assert "a folder" in fails("parse", "no-model", sentences, "-o", tmp_path).err
-    assert "also an input" in fails("parse", "no-model", sentences, "-o", sentences).err
+    assert "a folder" in fails("parse", "bundled", tmp_path / "none", "-o", tmp_path).err
+    assert "also an input" in fails("parse", "bundled", sentences, "-o", sentences).err
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests import arc_toys
 
 import sapwood as sw
 from sapwood.core.learner import FORMER_CALLBACKS
-from sapwood.core.training_loops import REPORTED_SENTENCES, WeightTable, run_adagrad
+from sapwood.core.training_loops import REPORTED_SENTENCES, AdaGradPlan, run_adagrad
 from sapwood.execute.engine import ordered_map
 from sapwood.progress import Event, also_listening, counted, listening, note, step, tell
 
@@ -198,13 +198,13 @@ def test_learners_report_sentences_in_blocks_and_learn_from_each_once_in_a_pass(
     seen: list[Event] = []
     learnt: list[int] = []
 
-    def learn(sentence: int, rate: float) -> float:
+    def learn(sentence: int, table: object, rate: float) -> float:
         learnt.append(sentence)
         return 0.0
 
-    table, rng = WeightTable.of_size(3, name="weights"), np.random.default_rng(0)
+    plan = AdaGradPlan("weights", 2, 0.1, 0)
     with listening(seen.append):
-        run_adagrad(table, 1003, learn, 2, 0.1, rng)
+        run_adagrad(plan, np.zeros(3), range(1003), learn)
     assert sorted(learnt) == sorted(2 * list(range(1003)))
     assert 2 * 1003 / REPORTED_SENTENCES < len(seen) < 4 * 1003 / REPORTED_SENTENCES
     assert shares_of(seen) == sorted(shares_of(seen))

@@ -20,7 +20,7 @@ import numpy as np
 from tests.reference.arcs import projective_trees
 
 import sapwood as sw
-from sapwood.cli.dependency.reading import ArcReading
+from sapwood.cli.inputs import ArcReading
 from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.dependency.data.bank import HEAD, ID, RELATION, UPOS, XPOS
 from sapwood.dependency.parse.constraints import ArcConstraintError, PartialArcs

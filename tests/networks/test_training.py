@@ -40,9 +40,10 @@ class Run:
         monkeypatch.setattr(network_training.Adam, "step", step)
         table = {"words": np.zeros((5, 2))}
         self.plan = NetworkPlan(**plan)
-        train_network(
-            self.P, table, LENGTHS, self.task, self.plan, 1, lambda k, v: self.passes.append((k, v))
-        )
+        train_network(self.P, table, LENGTHS, self.task, self.plan, 1, self.note)
+
+    def note(self, iteration: int, log_likelihood: float) -> None:
+        self.passes.append((iteration, log_likelihood))
 
     def task(self, batch: np.ndarray, rng: np.random.Generator, n_words: int) -> PartGradient:
         self.shares.append((batch.tolist(), n_words))

@@ -76,11 +76,28 @@ class Server(NamedTuple):
         return [int(line) for line in done.stdout.split()]
 
 
+# A Sapwood without models of real language: most tests are about the small bundled ones.
+SMALL = """
+from pathlib import Path
+from sapwood.core import model_names
+from sapwood.__main__ import main
+model_names.FOLDER = Path("nowhere")
+main()
+"""
+
+
 @contextmanager
-def running(*arguments: str, folder: Path) -> Iterator[Server]:
-    """A server that is ready to answer, with its temporary files in a folder."""
+def running(*arguments: str, folder: Path, is_small: bool = True) -> Iterator[Server]:
+    """A server that is ready to answer, with its temporary files in a folder.
+
+    Parameters
+    ----------
+    is_small
+        Whether the models of real language that come with Sapwood are left out.
+    """
+    program = ["-c", SMALL] if is_small else ["-m", "sapwood"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "sapwood", "serve", *arguments],
+        [sys.executable, *program, "serve", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         env=os.environ | {"TMPDIR": str(folder)},
     )  # fmt: skip

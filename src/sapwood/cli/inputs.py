@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -14,7 +14,8 @@ import typer
 
 from sapwood.cli.console import echo
 from sapwood.cli.reports import name_some
-from sapwood.core.errors import CorpusError, ModelFormatError, count
+from sapwood.core.errors import CorpusError, ModelFormatError, count, join_words
+from sapwood.core.model_names import BUNDLED, WRITERS, find_model
 from sapwood.core.outputs import Input, check_output
 
 if TYPE_CHECKING:
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
     from sapwood.constituency.data.treebank import StoredTreebank, Treebank
     from sapwood.constituency.grammar.ensemble import Model
     from sapwood.corpora.tree import Tree
+    from sapwood.dependency.data.bank import ArcBank, Arcs
+    from sapwood.dependency.data.reader import CandidateLists
+    from sapwood.dependency.parse.constraints import PartialArcs
 
-BUNDLED = "bundled"
 STDIN = "-"
 # The commands that write models, as hints name them.
-TRAIN, DEPEND_TRAIN = "`sapwood train`", "`sapwood depend train`"
-HANKEL_LEARN, LM_TRAIN = "`sapwood hankel learn`", "`sapwood lm train`"
+TRAIN, DEPEND_TRAIN, HANKEL_LEARN, LM_TRAIN = WRITERS
 
 
 def as_grammar(model: Any, name: str) -> Model:
@@ -41,6 +43,7 @@ def as_grammar(model: Any, name: str) -> Model:
 
 # What a model of another kind is for, by its room.
 _COMMANDS = {
+    "constituency": "`sapwood parse`, `score`, `inspect` and others take such models",
     "dependency": "`sapwood depend parse`, `score` and `rerank` take such models",
     "hankel": "`sapwood hankel score` and `parse` take such models",
     "lm": "`sapwood lm evaluate`, `next`, `classes` and others take such models",
@@ -69,28 +72,18 @@ def as_kind(model: Any, kind: Any, name: str, expected: str, hint: str, room: st
 
 
 def load_any(name: str, *writers: str) -> Any:
-    """The model of any kind that a user names.
+    """The model of any kind that a user names: a file, or a model that comes with Sapwood.
 
     Parameters
     ----------
     writers
-        The commands that write such models, for the hint where the file is missing; all that do,
-        where none is given.
+        The commands that write such models, for the hint where there is none; all that do, where
+        none is given.
     """
-    if name == BUNDLED:
-        from sapwood.constituency.grammar.from_text import bundled_grammar
-
-        return bundled_grammar()
-    if Path(name).is_dir():
-        msg = f"{name}: a folder, expected a model file"
-        raise ModelFormatError(msg, hint="name the file in it that a command of Sapwood wrote")
-    if not Path(name).expanduser().exists():
-        commands = " or ".join(writers or (TRAIN, DEPEND_TRAIN, HANKEL_LEARN, LM_TRAIN))
-        msg = f"{name}: no such model file"
-        raise ModelFormatError(msg, hint=f"name a file that {commands} wrote")
+    file = find_model(name, writers or WRITERS)  # before NumPy is imported
     from sapwood.core.model_files import load
 
-    return load(Path(name).expanduser())
+    return load(BUNDLED if file is None else file)
 
 
 def stream_lines(
@@ -312,3 +305,93 @@ class TreeReading:
         if self.left_out:
             names = name_some((PurePath(path).name for path in self.left_out), N_NAMED)
             echo(f"{count(len(self.left_out), 'file')} skipped: {names}")
+
+
+@dataclass(frozen=True)
+class ArcReading(TreeReading):
+    """Reads dependency trees, and collects the sentences and files that were skipped."""
+
+    def _arc_options(self) -> dict[str, Any]:
+        """Options of all readers of CoNLL-U."""
+        skipped = self.skipped if self.skip_bad else None
+        return {"encoding": self.encoding, "skipped": skipped, "left_out": self.left_out}
+
+    def arcs(self, sources: list[str], *, may_be_empty: bool = False) -> ArcBank:
+        """The sentences of CoNLL-U files; where there is none, an error unless that is allowed."""
+        from sapwood.dependency.data.reader import read_arcs
+
+        with self.explain(sources):
+            return read_arcs(sources, may_be_empty=may_be_empty, **self._arc_options())
+
+    def stream(self, source: str) -> Iterator[Arcs]:
+        """The sentences of CoNLL-U one by one, without their heads."""
+        from sapwood.dependency.data.reader import stream_arcs
+
+        with self.explain([source]):
+            yield from stream_arcs(source, has_heads=False, **self._arc_options())
+
+    def partial(
+        self, source: str, constrain: Callable[[PartialArcs], object], *, tags: bool, tree: bool
+    ) -> Generator[PartialArcs, None, None]:
+        """The sentences of CoNLL-U one by one, with the cells that are filled in.
+
+        Parameters
+        ----------
+        constrain
+            Raises an `ArcConstraintError` where the parser cannot keep what is given.
+        tags, tree
+            What is kept: tags; heads and relations.
+        """
+        from sapwood.dependency.data.bank import EMPTY
+        from sapwood.dependency.data.reader import stream_partial_arcs
+        from sapwood.dependency.parse.constraints import ArcConstraintError, PartialArcs
+
+        def checked(
+            arcs: Arcs, heads: list[str], relations: list[str], lines: list[int]
+        ) -> PartialArcs:
+            asked = PartialArcs(
+                arcs,
+                list(zip(arcs.upos, arcs.xpos, strict=True)) if tags else None,
+                _partial_heads(heads, lines) if tree else None,
+                [None if name == EMPTY else name for name in relations] if tree else None,
+            )
+            try:
+                constrain(asked)
+            except ArcConstraintError as error:
+                *others, word = sorted(error.words) or [1]
+                numbers = join_words(str(lines[other - 1]) for other in others) if others else ""
+                where = f" (see line{'s' * (len(others) > 1)} {numbers})" if numbers else ""
+                raise CorpusError(
+                    f"{error.message}{where}", line=lines[word - 1], hint=error.hint
+                ) from error
+            return asked
+
+        with self.explain([source]):
+            yield from stream_partial_arcs(source, checked, **self._arc_options())
+
+    def lists(self, sources: list[str]) -> CandidateLists:
+        """CoNLL-U with a list of candidate trees for each sentence; an empty file has none."""
+        from sapwood.dependency.data.reader import read_lists
+
+        with self.explain(sources):
+            return read_lists(sources, may_be_empty=True, **self._arc_options())
+
+    def as_arcs(self, sources: list[str], heads: str) -> ArcBank:
+        """The sentences of CoNLL-U files, or of phrase-structure trees turned into arcs."""
+        from sapwood.dependency.data.transform import read_as_arcs
+
+        with self.explain(sources):
+            return read_as_arcs(sources, heads=heads, format=self.format, **self._arc_options())
+
+
+def _partial_heads(cells: list[str], lines: list[int]) -> list[int | None]:
+    """The heads of a column whose cells may be empty."""
+    from sapwood.dependency.data.bank import EMPTY
+
+    heads: list[int | None] = []
+    for word, (cell, line) in enumerate(zip(cells, lines, strict=True), 1):
+        if cell != EMPTY and not (cell.isdecimal() and cell.isascii() and len(cell) < 9):
+            msg = f"word {word} has the head {cell!r}, expected a number, or _ where it is free"
+            raise CorpusError(msg, line=line, hint="column 7 is the place of the head, 0 the root")
+        heads.append(None if cell == EMPTY else int(cell))
+    return heads

@@ -25,7 +25,18 @@ import typer
 from typer.core import TyperGroup
 
 from sapwood import __version__
-from sapwood.cli import audit, corpora, dependency, doctor, hankel, identify, lm, serve, surprisal
+from sapwood.cli import (
+    audit,
+    corpora,
+    dependency,
+    doctor,
+    hankel,
+    identify,
+    lm,
+    models,
+    serve,
+    surprisal,
+)
 from sapwood.cli.console import (
     FAILED,
     abandon,
@@ -140,6 +151,8 @@ def _common(
 for _name, _run, _epilog, _summary in (
     ("demo", demo.show_demo, demo.DEMO_EPILOG,
      "Show the whole story on bundled data, under a minute."),
+    ("models", models.show_models, models.MODELS_EPILOG,
+     "List the models that come with Sapwood, and their cards."),
     ("train", train.train_on_trees, train.TRAIN_EPILOG, "Learn a grammar from a treebank."),
     ("parse", parse.parse_sentences, parse.PARSE_EPILOG,
      "Parse sentences: one a line in, one tree a line out."),

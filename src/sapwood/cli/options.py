@@ -42,8 +42,8 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A file written by `sapwood train`, or `bundled` for the hand-written grammar that "
-        "comes with Sapwood (write ./bundled for a file of that name).",
+        help="A file written by `sapwood train`, or a model that comes with Sapwood: `english`, or "
+        "`bundled` for a small hand-written grammar (`sapwood models` lists them).",
     ),
 ]
 Treebanks = Annotated[
@@ -86,6 +86,33 @@ SkipBad = Annotated[
     typer.Option(
         "--skip-bad",
         help="Count and skip trees that cannot be read, instead of stopping at the first. Not "
+        "before you have looked at one.",
+    ),
+]
+
+ArcFiles = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILES",
+        help="CoNLL-U: files (also .gz, .xz, .bz2), quoted globs, folders, or - for stdin.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="OUT",
+        help="Write here instead of to stdout (-); the file appears when it is complete.",
+        show_default="stdout",
+    ),
+]
+ArcEncoding = Annotated[str, typer.Option(metavar="NAME", help="Of the files, such as latin-1.")]
+SkipBadArcs = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad",
+        help="Count and skip sentences that cannot be read, instead of stopping at the first. Not "
         "before you have looked at one.",
     ),
 ]

@@ -32,7 +32,7 @@ def serve_page(  # noqa: PLR0913 - every option of the command is an argument
     models: list[str] = typer.Argument(
         None,
         metavar="[MODEL...]",
-        help="Models of trees, dependencies or text; without any, the bundled ones.",
+        help="Models of trees, dependencies or text; without any, those that come with Sapwood.",
     ),
     *,
     port: int = typer.Option(
@@ -97,7 +97,7 @@ def serve_page(  # noqa: PLR0913 - every option of the command is an argument
     shown = partial(_tell, is_open=address.is_open, open_browser=open_browser)
     sources = partial(_read_trees, list(trees)) if trees else None
     if trees and not models:
-        msg = "it goes with a MODEL: the bundled ones have trees of their own"
+        msg = "it goes with a MODEL that was learnt from them"
         raise typer.BadParameter(msg, param_hint="--trees")
     run_server(models or [], load_any, sources, address, limits, shown)
 

@@ -98,18 +98,6 @@ def cell(start: Any, end: Any, n: Any) -> Any:
     return start * (2 * n - start + 1) // 2 + (end - start - 1)
 
 
-def place_among(numbers: npt.NDArray[Any], known: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-    """Index of each number in a sorted array; -1 for numbers that are not in it.
-
-    >>> place_among(np.array([5, 6]), np.array([2, 5], np.uint32))
-    array([ 1, -1])
-    """
-    if not len(known):
-        return np.full(len(numbers), -1)
-    index = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-    return np.where(known[index] == numbers, index, -1)
-
-
 class SignedLog(NamedTuple):
     """A number as `sign * exp(log)`: the sign is 1, -1, or 0 for zero, whose log is -inf."""
 

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.errors import ModelFormatError, SapwoodError, SapwoodTypeError, describe
+from sapwood.core.model_names import find_model
 from sapwood.core.outputs import write_bytes
 
 # Characters that end a label in brackets, and control characters of terminals.
@@ -196,6 +197,9 @@ def load(path: str | Path, *, verify: bool = True) -> Any:
 
     Parameters
     ----------
+    path
+        A file, or the name of a model that comes with Sapwood, such as `english`. A file of that
+        name in the working folder is taken first, with a warning.
     verify
         Whether the checksum is compared, which takes longest. The structure of the model, the range
         of all indices, and that weights are finite are checked in any case.
@@ -205,8 +209,10 @@ def load(path: str | Path, *, verify: bool = True) -> Any:
     ModelFormatError
         For a file that is truncated, foreign, newer than this version, or was changed.
     """
-    name = str(path)
-    tensors, header = _read(_model_path(path))
+    name, file = str(path), find_model(path)
+    if file is None:
+        return import_module("sapwood.constituency.grammar.from_text").bundled_grammar()
+    tensors, header = _read(file)
     if header.get("format") != FORMAT:
         found = header.get("format")
         msg = f"{name}: model format {found!r}; this version of Sapwood reads format {FORMAT}"
@@ -236,8 +242,6 @@ def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     hint += "train`, `depend train`, `lm train` or `hankel learn`"
     try:
         return read_tensors(path)
-    except FileNotFoundError as error:
-        raise ModelFormatError(f"{path}: no such model file", hint=hint) from error
     except (OSError, ValueError) as error:
         msg = f"{path}: not a complete Sapwood model ({error})"
         raise ModelFormatError(msg, hint=hint) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from sapwood.core.progress import counted
 
 P = TypeVar("P")  # parameters
 C = TypeVar("C")  # expected counts
+E = TypeVar("E")  # an example to learn from
 ROUNDING = 1e-7  # relative fall of the likelihood that rounding can explain
 N_EXTRAPOLATED = 3  # models that an extrapolation is made of
 
@@ -193,50 +194,58 @@ FIRST_SQUARE = 1e-2  # AdaGrad's sums start here, so that first steps are not th
 REPORTED_SENTENCES = 20  # that learners report at a time
 
 
-@dataclass
-class WeightTable:
+class WeightTable(NamedTuple):
     """Weights that are being learnt, and the sums of AdaGrad."""
 
     weights: FloatTable
     squares: FloatTable  # AdaGrad's sums of squared gradients
-    name: str = "weights"  # for progress
+
+
+class AdaGradPlan(NamedTuple):
+    """Settings of a run of AdaGrad."""
+
+    name: str  # of the weights, for progress
+    passes: int  # over the examples
+    rate: float  # learning rate
+    seed: int | tuple[int, int]  # of the order of the examples
     parts: int = 4  # of a pass; weights after each part of the last half of the passes are averaged
 
-    @classmethod
-    def of_size(cls, size: int, *, name: str, dtype: npt.DTypeLike = np.float32) -> WeightTable:
-        """A table of `size` weights, all 0."""
-        return cls(np.zeros(size, dtype), np.full(size, FIRST_SQUARE, dtype), name)
+
+# Called as on_pass(iteration=, log_likelihood=) with the number of each pass and the log-likelihood
+# during it.
+OnPass = Callable[..., Any]
 
 
 def run_adagrad(
-    table: WeightTable,
-    n: int,
-    step: Callable[[int, float], float],
-    passes: int,
-    rate: float,
-    rng: np.random.Generator,
-    on_pass: Callable[[int, float], None] | None = None,
+    plan: AdaGradPlan,
+    weights: FloatTable,
+    examples: Sequence[E],
+    step: Callable[[E, WeightTable, float], float],
+    on_pass: OnPass | None = None,
 ) -> FloatTable:
-    """Averaged weights after several passes of AdaGrad over n sentences, shuffled in each pass.
+    """Averaged weights after several passes of AdaGrad, which shuffle the examples.
 
     Parameters
     ----------
+    weights
+        The weights to start from, which change.
     step
-        Takes the index of a sentence and the learning rate; returns its log-likelihood before.
-    on_pass
-        Called with the number of each pass and the log-likelihood during it.
+        Takes an example, the weights and the learning rate, and changes the weights. Returns the
+        log-likelihood of the example before.
     """
-    total, n_added = np.zeros_like(table.weights), 0
-    for done in counted(range(1, passes + 1), table.name, unit="pass"):
+    table = WeightTable(weights, np.full_like(weights, FIRST_SQUARE))
+    rng = np.random.default_rng(plan.seed)
+    total, n_added = np.zeros_like(weights), 0
+    for done in counted(range(1, plan.passes + 1), plan.name, unit="pass"):
         likelihood = 0.0
-        for some in counted(np.array_split(rng.permutation(n), table.parts)):
+        for part in counted(np.array_split(rng.permutation(len(examples)), plan.parts)):
             # A sentence takes less than a millisecond: to report each would take 7 % of the time.
-            for block in counted(np.array_split(some, len(some) // REPORTED_SENTENCES + 1)):
-                for sentence in block.tolist():
-                    likelihood += step(sentence, rate)
-            if 2 * done > passes:
-                total += table.weights
+            for block in counted(np.array_split(part, len(part) // REPORTED_SENTENCES + 1)):
+                for index in block.tolist():
+                    likelihood += step(examples[index], table, plan.rate)
+            if 2 * done > plan.passes:
+                total += weights
                 n_added += 1
         if on_pass is not None:
-            on_pass(done, likelihood)
+            on_pass(iteration=done, log_likelihood=likelihood)
     return np.asarray(total / total.dtype.type(n_added))

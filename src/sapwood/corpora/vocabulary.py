@@ -162,21 +162,48 @@ def choose_vocabulary(
     return Vocabulary(known, (*kept, UNKNOWN), style)
 
 
-def form_properties(forms: Sequence[str]) -> Words:
-    """Properties of words that can be read off their letters, shape [n, N_OF_FORM].
+def form_properties(
+    forms: Sequence[str], familiar: npt.NDArray[np.uint32]
+) -> tuple[Words, IntArray]:
+    """Properties of words that can be read off their letters, and their indices among known words.
+
+    Parameters
+    ----------
+    familiar
+        Sorted hashes of the lower-case forms of known words.
+
+    Returns
+    -------
+    properties, indices : [n, N_OF_FORM], [n]
+        The index of an unknown word is -1.
 
     Examples
     --------
-    >>> dogs, cats = form_properties(["dogs", "cats"])
+    >>> (dogs, cats), indices = form_properties(["dogs", "Cats"], np.array([hash_of("cats")]))
     >>> dogs[COLUMN["1"]] == cats[COLUMN["1"]], dogs[COLUMN["3"]] == cats[COLUMN["3"]]
     (np.True_, np.False_)
+    >>> indices.tolist()
+    [-1, 0]
     """
     rows = []
     for form in forms:
         lower = form.lower()
         affixes = [lower[-k:] for k in range(1, 6)] + [lower[:k] for k in range(1, 5)]
         rows.append([_hash(text) for text in (form, lower, *affixes, _shape(form))])
-    return np.array(rows, np.uint64).reshape(-1, N_OF_FORM)
+    properties = np.array(rows, np.uint64).reshape(-1, N_OF_FORM)
+    return properties, index_among(properties[:, COLUMN["L"]], familiar)
+
+
+def index_among(hashes: npt.NDArray[Any], known: npt.NDArray[np.uint32]) -> IntArray:
+    """Index of each hash in a sorted array; -1 for hashes that are not in it.
+
+    >>> index_among(np.array([5, 6]), np.array([2, 5], np.uint32))
+    array([ 1, -1])
+    """
+    if not len(known):
+        return np.full(len(hashes), -1)
+    index = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+    return np.where(known[index] == hashes, index, -1)
 
 
 def _hash(text: str) -> int:

@@ -30,7 +30,7 @@ def score_on_arcs(model: Any, gold: ArcBank, engine: Engine | int = 1) -> dict[s
         kept = ("trees", "words", "negative", "impossible", "unknown_tags", "log_prob_per_word")
         return {name: scores[name] for name in kept}
     parser, meter = arc_parser(model), Meter()
-    words = (gold.sentence(k) for k in range(len(gold)))
+    words = gold.sentences()
     parses: Any = counted(parser.parse_many(words, jobs=engine), total=len(gold), unit="sentence")
     found = ArcBank.of(parse.arcs for parse in parses)
     took = meter.as_dict()

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from sapwood.integrations.nltk_parsing import NltkParser
 
 
-BUNDLED = "bundled"
-
-
 def nltk_parser(model: Model | Parser | str, *, k: int = 1) -> NltkParser:
     """A parser of NLTK, a `ParserI`, that parses with a model.
 
@@ -50,12 +47,8 @@ def as_parser(model: Model | Parser | str, *, fast: bool = False) -> Parser:
 
     if isinstance(model, Parser):
         return model
-    if isinstance(model, str) and model == BUNDLED:
-        from sapwood.constituency.grammar.from_text import bundled_grammar
-
-        model = bundled_grammar()
-    elif isinstance(model, str | Path):
+    if isinstance(model, str | Path):
         from sapwood.core.model_files import load
 
-        model = cast("Model", load(Path(model).expanduser()))
+        model = cast("Model", load(model))
     return Parser.fast(model) if fast else Parser(model)

@@ -28,10 +28,11 @@ from spacy.tokens import Doc, Span, Token
 
 from sapwood.constituency.parse.parser import Parse
 from sapwood.core.errors import SapwoodError
+from sapwood.core.model_names import BUNDLED, find_model
 from sapwood.core.outputs import sha256, write_bytes
 from sapwood.corpora.running_text import document_places
 from sapwood.corpora.tree import ROOT, escape
-from sapwood.integrations import BUNDLED, as_parser
+from sapwood.integrations import as_parser
 
 KEY = "sapwood_constituents"  # of `Doc.user_data`
 ROW_COLUMNS = ("starts", "ends", "nexts", "parents", "labels", "probabilities", "tags", "words")
@@ -117,7 +118,8 @@ class SpacyPipe:
 
 
 def _checksum(model: str) -> str:
-    return BUNDLED if model == BUNDLED else sha256(Path(model).expanduser())
+    path = find_model(model)
+    return BUNDLED if path is None else sha256(path)
 
 
 def _sentences(doc: Doc) -> list[Span]:

@@ -32,10 +32,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sapwood.core.arrays import IntArray, place_among
+from sapwood.core.arrays import IntArray
 from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import require_type
-from sapwood.corpora.vocabulary import COLUMN, N_OF_FORM, PROPERTIES, form_properties
+from sapwood.corpora.vocabulary import N_OF_FORM, PROPERTIES, form_properties
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -268,8 +268,7 @@ class VectorRows:
             cache.clear()
             missing = list(dict.fromkeys(words))
         if missing:
-            properties = form_properties(missing)
-            index = place_among(properties[:, COLUMN["L"]], self.familiar)
+            properties, index = form_properties(missing, self.familiar)
             word = np.where(index >= 0, index + N_SPECIAL, UNKNOWN_ROW).tolist()
             mixed = (properties << np.uint64(4)) | np.arange(N_OF_FORM, dtype=np.uint64)
             forms = ((mixed * _ODD) >> np.uint64(64 - self.bits)).astype(np.int64)

@@ -95,10 +95,10 @@ class PartGradient(NamedTuple):
 
 # of sentences, longest first; with random numbers; the words of the whole batch
 Gradient = Callable[[IntArray, np.random.Generator, int], PartGradient]
-# Called with the number of passes done and the log-likelihood during the last one. It may return
-# how many passes there is time for in all: the learning rate then falls to 0 by the last of them;
-# with no time for another, training ends.
-AfterPass = Callable[[int, float], int | None]
+# Called as on_pass(iteration=, log_likelihood=) with the number of passes done and the
+# log-likelihood during the last one. It may return how many passes there is time for in all: the
+# learning rate then falls to 0 by the last of them; with no time for another, training ends.
+AfterPass = Callable[..., int | None]
 
 
 class Adam:
@@ -183,7 +183,9 @@ def train_network(
                 rate *= 1 - adam.n_steps / (passes * n_batches + 1)
                 _adam_step(adam, gradients, rate, pool.map)
             done += 1
-            in_time = on_pass(done, -loss) if on_pass is not None else None
+            in_time = None
+            if on_pass is not None:
+                in_time = on_pass(iteration=done, log_likelihood=-loss)
             if in_time is not None:
                 passes = max(done, min(plan.passes, in_time))
             advance(done, total=passes)

@@ -1,6 +1,6 @@
 """The models and uploaded treebanks of a server: loaded or learnt at first use, found by name.
 
-A server starts with models of files, or with the bundled ones.
+A server starts with models that are named, or with those that come with Sapwood.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from shutil import rmtree
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from sapwood.core.model_names import BUNDLED, ENGLISH, ENGLISH_UD, list_models
 from sapwood.web.guard import Refusal
 from sapwood.web.processes import LEAST_UPLOAD_TREES
 
@@ -123,6 +124,8 @@ class LoadedModel:
             "about": self.about,
             "has_trees": self.has_trees,
             "can_download": self.file is not None,
+            # the dependency model of the same language, whose arcs the page shows too
+            "beside": ENGLISH_UD if self.name == ENGLISH else None,
             "is_hand_written": self.traits["method"] == "hand-written",
         } | self.traits
 
@@ -350,22 +353,36 @@ def models_from_files(
     load: Callable[[str], Any],
     trees: Callable[[], Sequence[Tree]] | None,
 ) -> Iterator[LoadedModel]:
-    """Models from files, loaded at once so that a wrong file is reported when the server starts."""
+    """Named models, loaded at once so that a wrong file is reported when the server starts."""
     taken: set[str] = set()
+    titles = {card["name"]: card["title"] for card in list_models()}
     for name in names:
-        model, is_bundled = load(name), name == "bundled"
+        model, is_bundled = load(name), name == BUNDLED
         stem = Path(name).name.removesuffix(".sapwood") or name
         short = stem if stem not in taken else f"{stem}-{len(taken) + 1}"
         taken.add(short)
         kind = model_kind(model)
         yield LoadedModel(
-            short, partial(_same, model), kind=kind, about=describe_loaded(model),
+            short, partial(_same, model), kind=kind,
+            about=titles.get(name) or describe_loaded(model),
             trees=None if kind != TREES else bundled_trees if is_bundled else trees,
         )  # fmt: skip
 
 
 def _same(model: Any) -> Any:
     return model
+
+
+def own_models(load: Callable[[str], Any]) -> Iterator[LoadedModel]:
+    """The models of a server that is given none: those of real language first, then the small ones.
+
+    Parameters
+    ----------
+    load
+        Loads the model of a name.
+    """
+    yield from models_from_files([card["name"] for card in list_models()], load, None)
+    yield from bundled_models()
 
 
 def bundled_models() -> Iterator[LoadedModel]:

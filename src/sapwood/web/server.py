@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from sapwood.core.errors import SapwoodError
 from sapwood.core.outputs import STALE_SECONDS, lock
 from sapwood.web.guard import Limits
-from sapwood.web.models import TREES, LoadedModel, ModelStore, bundled_models, models_from_files
+from sapwood.web.models import TREES, LoadedModel, ModelStore, models_from_files, own_models
 
 if TYPE_CHECKING:
     import uvicorn
@@ -103,7 +103,7 @@ def run_server(
     Parameters
     ----------
     names
-        Names of models; the bundled ones are served where it is empty.
+        Names of models; those that come with Sapwood are served where it is empty.
     load
         Loads the model of a name.
     trees
@@ -121,7 +121,7 @@ def run_server(
     ):
         lock(held.fileno())
         store = ModelStore(Path(folder))
-        for loaded in models_from_files(names, load, trees) if names else bundled_models():
+        for loaded in models_from_files(names, load, trees) if names else own_models(load):
             store.add(loaded)
         Thread(target=_warm, args=(store,), daemon=True).start()
         server = make_server(store, address, limits, token)

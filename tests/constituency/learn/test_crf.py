@@ -25,7 +25,7 @@ from sapwood.constituency.parse.prepared import prepare
 from sapwood.core import model_files as kinds
 from sapwood.core.errors import ModelFormatError, SapwoodError
 from sapwood.core.learner import Info
-from sapwood.core.training_loops import WeightTable
+from sapwood.core.training_loops import FIRST_SQUARE, WeightTable
 from sapwood.execute import Threads
 from sapwood.progress import Event, listening
 
@@ -239,7 +239,7 @@ def test_weights_are_averaged_over_the_last_half() -> None:
     examples = [example for example in made if example is not None]
     learner = sw.SpanCRF(passes=4)
     learner.info_ = Info()
-    table = WeightTable.of_size(size, name="", dtype=np.float64)
+    table = WeightTable(np.zeros(size), np.full(size, FIRST_SQUARE))
     rng, kept = np.random.default_rng(0), []
     for _ in range(4):
         for place in rng.permutation(len(examples)).tolist():

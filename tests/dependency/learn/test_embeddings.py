@@ -104,7 +104,7 @@ def test_some_of_the_sentences_keep_their_tags(vectors):
     assert [arcs.words for arcs in part.bank] == [arcs.words for arcs in whole.bank.select(is_in)]
     predicted = whole.with_predicted_tags().select(is_in)
     assert [a.xpos for a in part.with_predicted_tags()] == [a.xpos for a in predicted]
-    rows = [whole.sentence(s) for s in np.flatnonzero(is_in)]
+    rows = [rows for (rows, _), kept in zip(whole.examples(), is_in, strict=True) if kept]
     same = [COLUMN[name] for name in "FLXPCKJ"]
     np.testing.assert_array_equal(part.rows[:, same], np.concatenate(rows)[:, same])
     assert len(ArcTrainer.of(part, trainer.tagger, 0).arcs) == 20

@@ -11,7 +11,7 @@ import typer
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
 from sapwood.cli.hankel import inspect_strings
-from sapwood.cli.inputs import BUNDLED, as_grammar, input_files, load_any
+from sapwood.cli.inputs import as_grammar, input_files, load_any
 from sapwood.cli.reports import (
     check_plot,
     fact_lines,
@@ -22,6 +22,7 @@ from sapwood.cli.reports import (
     table_lines,
 )
 from sapwood.core.errors import count
+from sapwood.core.model_names import find_model
 
 INSPECT_EPILOG = """\b
 Examples:
@@ -91,7 +92,8 @@ def inspect_file(  # noqa: PLR0913 - every option of the command is an argument
         show(model_card(load_any(model), model), card_text, as_json=as_json)
         return
     if plot:
-        check_plot(plot, [] if model == BUNDLED else input_files(model), force=force)
+        file = find_model(model)
+        check_plot(plot, [] if file is None else input_files(str(file)), force=force)
     from sapwood.cli.identify import inspect_unmixed
     from sapwood.cli.lm.embed import show_model
     from sapwood.corpora.eigenwords import Eigenwords

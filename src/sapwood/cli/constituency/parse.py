@@ -17,7 +17,6 @@ from sapwood import __version__
 from sapwood.cli import options as opt
 from sapwood.cli.console import data_on_stdout, echo
 from sapwood.cli.inputs import (
-    BUNDLED,
     STDIN,
     TRAIN,
     as_grammar,
@@ -29,6 +28,7 @@ from sapwood.cli.inputs import (
 from sapwood.cli.texts import RawText, Text
 from sapwood.constituency.report.parses import constituents
 from sapwood.core.errors import count
+from sapwood.core.model_names import BUNDLED, find_model
 from sapwood.core.outputs import (
     check_output,
     is_stdout,
@@ -222,8 +222,9 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
     if resume and (out is None or not Path(file).is_file()):
         msg = "needs -o OUT and an ordinary input FILE, which can be read again"
         raise typer.BadParameter(msg, param_hint="--resume")
+    model_path = find_model(model, (TRAIN,))
     if out is not None:
-        inputs = list(input_files(file, *([] if model == BUNDLED else [model])))
+        inputs = list(input_files(file, *([] if model_path is None else [str(model_path)])))
         check_output(out, inputs=inputs, force=force, may_stream=not resume)
         for kept in part_and_note(out) if resume else ():
             check_output(kept, inputs=inputs, force=True)
@@ -232,7 +233,7 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
     if resume:  # all that the output depends on; not on the number of threads
         origin = {
             "Sapwood": __version__,
-            "model": BUNDLED if model == BUNDLED else sha256(Path(model).expanduser()),
+            "model": BUNDLED if model_path is None else sha256(model_path),
             "input": sha256(Path(file)),
         }
         origin |= asdict(layout) | asdict(settings) | asdict(text) | asdict(given)

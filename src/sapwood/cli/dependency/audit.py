@@ -24,7 +24,6 @@ from sapwood.cli.audit_outputs import (
     show_findings,
 )
 from sapwood.cli.console import echo
-from sapwood.cli.dependency.reading import Encoding
 from sapwood.core.errors import count
 
 AUDIT_ARCS_EPILOG = """\b
@@ -70,7 +69,7 @@ def audit_arc_files(  # noqa: PLR0913 - every option of the command is an argume
     error_rate: ErrorRate = None,
     work: Work = None,
     apply: Apply = None,
-    encoding: Encoding = "utf-8",
+    encoding: opt.ArcEncoding = "utf-8",
     skip_bad: bool = typer.Option(
         False,
         "--skip-bad",

@@ -12,9 +12,9 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import data_on_stdout, echo
-from sapwood.cli.dependency.reading import ArcReading, Encoding, Out, SkipBad
 from sapwood.cli.inputs import (
     DEPEND_TRAIN,
+    ArcReading,
     as_kind,
     check_files,
     count_lines,
@@ -63,7 +63,7 @@ _HINTS = {
 
 def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     model: str = typer.Argument(
-        ..., metavar="MODEL", help="A file written by `sapwood depend train`."
+        ..., metavar="MODEL", help="A file written by `sapwood depend train`, or `english-ud`."
     ),
     file: str = typer.Argument(
         "-",
@@ -71,7 +71,7 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
         help="CoNLL-U, with --text one sentence a line, or with --raw any text; - for stdin.",
     ),
     *,
-    out: Out = None,
+    out: opt.Out = None,
     force: opt.Force = False,
     text: bool = typer.Option(
         False,
@@ -115,8 +115,8 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     scores: bool = typer.Option(
         False, "--scores", help="Add the posterior of each arc to the last column, as Posterior=P."
     ),
-    encoding: Encoding = "utf-8",
-    skip_bad: SkipBad = False,
+    encoding: opt.ArcEncoding = "utf-8",
+    skip_bad: opt.SkipBadArcs = False,
     jobs: opt.Jobs = 0,
     engine: opt.EngineOption = None,
     scheduler: opt.SchedulerOption = None,
@@ -285,9 +285,9 @@ def rerank_lists(
         "-", metavar="[LISTS]", help="CoNLL-U with several trees a sentence; - for stdin."
     ),
     *,
-    out: Out = None,
-    encoding: Encoding = "utf-8",
-    skip_bad: SkipBad = False,
+    out: opt.Out = None,
+    encoding: opt.ArcEncoding = "utf-8",
+    skip_bad: opt.SkipBadArcs = False,
     force: opt.Force = False,
 ) -> None:
     """Choose one tree of each list: CoNLL-U in and out.
@@ -331,8 +331,8 @@ def score_arcs(
     ),
     file: str = typer.Argument("-", metavar="[FILE]", help="CoNLL-U; - for stdin."),
     *,
-    encoding: Encoding = "utf-8",
-    skip_bad: SkipBad = False,
+    encoding: opt.ArcEncoding = "utf-8",
+    skip_bad: opt.SkipBadArcs = False,
     as_json: opt.Json = False,
 ) -> None:
     """Print the natural logarithm of the probability of what each tree shows, given its arcs.

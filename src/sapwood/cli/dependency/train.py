@@ -10,8 +10,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, echo_seconds
-from sapwood.cli.dependency.reading import ArcReading, Encoding, Files, SkipBad
-from sapwood.cli.inputs import as_kind, check_files, load_any
+from sapwood.cli.inputs import ArcReading, as_kind, check_files, load_any
 from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import count
 from sapwood.core.model_card import warn_few, with_provenance
@@ -29,7 +28,7 @@ ARC_OPTIONS = {
     "--seen": ("seen",), "--tags": ("tag_column",), "--children": ("valence",),
     "--iterations": ("iterations",), "--embed": ("embeddings",),
 }  # fmt: skip
-BUDGET = "40m"
+USUAL_BUDGET = 40 * 60.0  # CPU seconds
 TRAIN_ARCS_EPILOG = """\b
 Examples:
   sapwood depend train train.conllu -o parser.sapwood --dev dev.conllu
@@ -41,7 +40,7 @@ Examples:
 
 
 def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
-    files: Files,
+    files: opt.ArcFiles,
     *,
     out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
     force: opt.Force = False,
@@ -52,7 +51,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         help="CPU time that best may take in all, all threads together, as 90s, 5m, 1h, or none. "
         "Where it is too short, the network makes fewer passes or is left out: ten thousand "
         "sentences want 20m.",
-        show_default=BUDGET,
+        show_default="40m",
     ),
     passes: int | None = typer.Option(
         None,
@@ -107,8 +106,8 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         "which parse nothing, the log-probability of their trees. Not for sentences that are also "
         "in the training data.",
     ),
-    encoding: Encoding = "utf-8",
-    skip_bad: SkipBad = False,
+    encoding: opt.ArcEncoding = "utf-8",
+    skip_bad: opt.SkipBadArcs = False,
     seed: int = typer.Option(0, min=0, metavar="N", help="Of the order of sentences."),
     jobs: opt.Jobs = 0,
     engine: opt.EngineOption = None,
@@ -124,6 +123,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     The methods spectral and em learn no parser but a model of trees with hidden states alone:
     `sapwood depend score` prints its log-probabilities, and `sapwood inspect` shows its states.
     """
+    from sapwood.dependency.data.reader import CONLLU_SUFFIXES
     from sapwood.dependency.report import score_on_arcs
 
     given = {
@@ -131,9 +131,9 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         "--tags": tags, "--children": children or None, "--iterations": iterations,
         "--embed": embed,
     }  # fmt: skip
-    seconds = opt.parse_duration(budget or BUDGET)
+    seconds = USUAL_BUDGET if budget is None else opt.parse_duration(budget)
     opt.refuse_what_does_not_apply(METHODS, ARC_OPTIONS, method, given)
-    check_files(*files, dev, embed, out=out, force=force, is_model=True)
+    check_files(*files, dev, embed, out=out, suffixes=CONLLU_SUFFIXES, force=force, is_model=True)
     meter = Meter()
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     phases = Phases(4 if dev else 3)

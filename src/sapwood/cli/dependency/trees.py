@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo, is_colourful
-from sapwood.cli.dependency.reading import ArcReading, Encoding, Files, Out, SkipBad
-from sapwood.cli.inputs import check_files
+from sapwood.cli.inputs import ArcReading, check_files
 from sapwood.cli.reports import show, table_lines
 from sapwood.core.errors import CorpusError, SapwoodError, count
 from sapwood.core.outputs import open_output
 from sapwood.core.progress import counted, step
-
-if TYPE_CHECKING:
-    pass
-
 
 EVALUATE_ARCS_EPILOG = """\b
 Examples:
@@ -47,7 +42,7 @@ def evaluate_arcs(
         help="Also say how far PREDICTED is from another parser's trees, with an interval and the "
         "probability of such a difference by chance.",
     ),
-    encoding: Encoding = "utf-8",
+    encoding: opt.ArcEncoding = "utf-8",
     as_json: opt.Json = False,
 ) -> None:
     """Score predicted arcs: heads (UAS), heads with relations (LAS), complete trees, tags.
@@ -117,7 +112,7 @@ def convert_to_arcs(  # noqa: PLR0913 - every option of the command is an argume
         "quoted globs, folders, or - for stdin.",
     ),
     *,
-    out: Out = None,
+    out: opt.Out = None,
     heads: Literal["auto", "penn", "generic"] = typer.Option(
         "auto",
         help="Which child of a phrase is its head: by the table of Penn English, or by a rule that "
@@ -133,7 +128,7 @@ def convert_to_arcs(  # noqa: PLR0913 - every option of the command is an argume
     ),
     format: opt.Format = None,
     encoding: opt.Encoding = "utf-8",
-    skip_bad: SkipBad = False,
+    skip_bad: opt.SkipBadArcs = False,
     force: opt.Force = False,
 ) -> None:
     """Write trees as CoNLL-U: phrase-structure trees as arcs, arcs lifted or lowered.
@@ -171,7 +166,7 @@ Examples:
 
 
 def draw_arc_trees(
-    files: Files,
+    files: opt.ArcFiles,
     *,
     sentence: int | None = typer.Option(
         None, min=1, metavar="N", help="Draw only sentence N, counted from 1.", show_default="all"
@@ -182,9 +177,9 @@ def draw_arc_trees(
         help="Text with one word a line; an SVG document, of one sentence; or an environment of "
         "the LaTeX package tikz-dependency.",
     ),
-    out: Out = None,
-    encoding: Encoding = "utf-8",
-    skip_bad: SkipBad = False,
+    out: opt.Out = None,
+    encoding: opt.ArcEncoding = "utf-8",
+    skip_bad: opt.SkipBadArcs = False,
     force: opt.Force = False,
 ) -> None:
     """Draw sentences with their arcs."""

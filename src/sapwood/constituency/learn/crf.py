@@ -34,7 +34,7 @@ from sapwood.core.learner import (
     whole,
 )
 from sapwood.core.progress import counted, step, tell
-from sapwood.core.training_loops import WeightTable, run_adagrad
+from sapwood.core.training_loops import AdaGradPlan, WeightTable, run_adagrad
 
 if TYPE_CHECKING:
     from sapwood.constituency.parse.kernels.forest import Forest
@@ -94,17 +94,13 @@ class SpanCRF(OnPlainGrammar):
 
     def _learnt(self, examples: list[_Example], size: int) -> FloatArray:
         """Learn the weights, averaged over the last half of the passes."""
-        table = WeightTable.of_size(size, name="features of spans", dtype=np.float64)
-        table.parts = 1
 
-        def note(done: int, likelihood: float) -> None:
-            self.info_.history.append({"log_likelihood": likelihood})
-            tell(iteration=done, states=1, log_likelihood=likelihood)
+        def note(iteration: int, log_likelihood: float) -> None:
+            self.info_.history.append({"log_likelihood": log_likelihood})
+            tell(iteration=iteration, states=1, log_likelihood=log_likelihood)
 
-        return run_adagrad(
-            table, len(examples), lambda k, rate: _step(examples[k], table, rate), self.passes,
-            self.rate, np.random.default_rng(self.seed), note,
-        )  # fmt: skip
+        plan = AdaGradPlan("features of spans", self.passes, self.rate, self.seed, parts=1)
+        return run_adagrad(plan, np.zeros(size), examples, _step, note)
 
 
 class _Example(NamedTuple):

@@ -92,9 +92,9 @@ class SpanEncoder(OnPlainGrammar):
         clock.tick("trees")
         self.info_ = Info()
 
-        def note(done: int, log_likelihood: float) -> Any:
+        def note(iteration: int, log_likelihood: float) -> Any:
             self.info_.history.append({"log_likelihood": log_likelihood})
-            return tell(iteration=done, states=1, log_likelihood=log_likelihood)
+            return tell(iteration=iteration, states=1, log_likelihood=log_likelihood)
 
         network = trainer.train(trainer.gradient, data.engine.jobs_here, note)
         clock.tick("passes")

@@ -15,6 +15,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -380,6 +381,11 @@ class ArcBank(RaggedBank[Arcs]):
     def sentence(self, index: int) -> list[str]:
         """The words of one sentence."""
         return list(_names(self.words, self.word[self.rows(index)]))
+
+    def sentences(self) -> list[list[str]]:
+        """The words of each sentence."""
+        words = [self.words[number] for number in self.word.tolist()]
+        return [words[first:end] for first, end in pairwise(self.offsets.tolist())]
 
 
 def _names(names: Sequence[str], numbers: Int32Array) -> tuple[str, ...]:

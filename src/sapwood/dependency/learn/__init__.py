@@ -77,8 +77,7 @@ def train_arc_method(
     """
     from sapwood.dependency.model.dependency import DependencyModel
 
-    method = ARC_METHODS[name]
-    learner = method.make(**method.pick(values)).fit(bank)
+    learner = ARC_METHODS[name].train(values, bank)
     model = learner.model_
     report = {
         "method": name, "sentences": bank.n_sentences, "tokens": bank.n_tokens,

@@ -47,11 +47,12 @@ from sapwood.core.learner import (
     positional,
     whole,
 )
+from sapwood.core.progress import tell
 from sapwood.corpora.eigenwords import Eigenwords
 from sapwood.dependency.data.bank import ArcBankLike, as_arc_bank
 from sapwood.dependency.learn.em import EMDependency
 from sapwood.dependency.learn.moments import SEEN
-from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan, tell_pass
+from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan
 from sapwood.dependency.model.arc_model import ArcMember, EncoderMember, LatentMember
 from sapwood.dependency.model.dependency import TAG_COLUMNS
 from sapwood.dependency.parse import templates as arc_templates
@@ -119,9 +120,9 @@ class ArcCRF(ArcEstimator):
         )  # fmt: skip
         return self
 
-    def _note(self, done: int, likelihood: float) -> None:
-        self.info_.history.append({"log_likelihood": likelihood})
-        tell_pass(f"order {self.order}", done, likelihood)
+    def _note(self, iteration: int, log_likelihood: float) -> None:
+        self.info_.history.append({"log_likelihood": log_likelihood})
+        tell(member=f"order {self.order}", iteration=iteration, log_likelihood=log_likelihood)
 
 
 class LatentArcCRF(ArcEstimator):
@@ -265,8 +266,8 @@ class ArcEnsemble(ArcEstimator):
         if passes < min(MIN_ENCODER_PASSES, self.encoder_passes or MIN_ENCODER_PASSES):
             self.info_.extra["left_out"] += ["network"] * (self.encoder_passes != 0)
             return None
-        note = partial(tell_pass, "network")
-        network = trainer.train_encoder(replace(plan, passes=passes), jobs, note)
+        on_pass = partial(tell, member="network")
+        network = trainer.train_encoder(replace(plan, passes=passes), jobs, on_pass)
         self.info_.extra["members"].append(("network", now() - started))
         return EncoderMember(network, ENCODER_WEIGHT)
 
@@ -304,5 +305,5 @@ def _train_member(
     """Name, CPU seconds and the member."""
     number, name, plan = numbered
     started = thread_time()
-    member = trainer.train_member(plan, seed + 1000 * number, partial(tell_pass, name))
+    member = trainer.train_member(plan, seed + 1000 * number, partial(tell, member=name))
     return name, thread_time() - started, member

@@ -26,13 +26,13 @@ import numpy.typing as npt
 from sapwood.core.arrays import FloatArray, IntArray, starts_of
 from sapwood.core.errors import CorpusError, SapwoodError, count
 from sapwood.core.learner import Info, PhaseClock, between, one_of, parameter, positional, whole
-from sapwood.core.progress import counted
+from sapwood.core.progress import counted, tell
 from sapwood.dependency.data.bank import ArcBank, ArcBankLike, as_arc_bank
 from sapwood.dependency.data.reader import CandidateLists
 from sapwood.dependency.learn.crf import ArcEstimator
 from sapwood.dependency.learn.em import EMDependency
 from sapwood.dependency.learn.spectral import SpectralDependency
-from sapwood.dependency.learn.trainer import FOLD_BLOCK, ArcTrainer, MemberPlan, tell_pass
+from sapwood.dependency.learn.trainer import FOLD_BLOCK, ArcTrainer, MemberPlan
 from sapwood.dependency.model.arc_model import (
     LIST_FEATURES,
     ArcModel,
@@ -315,7 +315,8 @@ class ArcReranker(ArcEstimator):
     def learn_parser(self, trainer: ArcTrainer, labels: FeatureTable) -> ArcModel:
         """A parser of some sentences."""
         plan = MemberPlan.usual(self.order, self.passes, self.rate)
-        member = trainer.train_member(plan, self.seed, partial(tell_pass, f"order {self.order}"))
+        on_pass = partial(tell, member=f"order {self.order}")
+        member = trainer.train_member(plan, self.seed, on_pass)
         method = ("first", "second")[self.order - 1]
         return trainer.model((member,), labels, method, iterations=self.passes)
 

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arrays import Int32Array, IntArray, ranges
+from sapwood.core.arrays import BoolArray, Int32Array, IntArray
 from sapwood.core.errors import CorpusError, count, require_memory
-from sapwood.core.progress import counted, tell
-from sapwood.core.training_loops import WeightTable, run_adagrad
+from sapwood.core.progress import counted
+from sapwood.core.training_loops import AdaGradPlan, OnPass, run_adagrad
 from sapwood.corpora.eigenwords import Eigenwords
 from sapwood.corpora.vocabulary import Words, hash_of
 from sapwood.dependency.data.bank import ArcBank
@@ -36,11 +37,13 @@ from sapwood.dependency.model.arc_model import (
 )
 from sapwood.dependency.parse import templates as arc_templates
 from sapwood.dependency.parse.scoring import (
+    LearntTable,
     Tagger,
     WordRows,
     head_step,
     label_step,
     likely_arcs,
+    tag_step,
     tree_step,
 )
 from sapwood.execute import Engine
@@ -73,38 +76,37 @@ def table_bits(n_tokens: int, room: tuple[int, int]) -> int:
 
 
 class TablePlan(NamedTuple):
-    """Settings for training a feature table by AdaGrad."""
+    """Settings for training a feature table."""
 
-    name: str
+    adagrad: AdaGradPlan
     templates: Templates
     room: tuple[int, int]  # weights a word of the treebank, and the most, as a power of two
-    passes: int
-    rate: float
-    seed: tuple[int, int]
     spare: int = 0
 
 
 def train_table(
     plan: TablePlan,
     bank: ArcBank,
-    n: int,
-    step: Callable[[int, FeatureTable, WeightTable, float], float],
-    on_pass: Callable[[int, float], None] | None = None,
+    examples: Sequence[tuple[Any, ...]],
+    step: Callable[..., float],
+    on_pass: OnPass | None = None,
 ) -> FeatureTable:
-    """Train the weights of features by steps over n sentences of a bank.
+    """Train the weights of features on the sentences of a bank.
 
     Parameters
     ----------
+    examples
+        What `step` takes of each sentence.
     step
-        Takes the index of a sentence, the features, the weights and the learning rate; returns the
-        log-likelihood before the step.
+        Called with an example and a `LearntTable`, whose weights it changes; returns the
+        log-likelihood of the example before.
     """
     size = (1 << table_bits(bank.n_tokens, plan.room)) + plan.spare
-    table = WeightTable.of_size(size, name=plan.name)
-    features_of = FeatureTable(plan.templates, table.weights, plan.spare)
+    features = FeatureTable(plan.templates, np.zeros(size, np.float32), plan.spare)
     weights = run_adagrad(
-        table, n, lambda s, rate: step(s, features_of, table, rate), plan.passes, plan.rate,
-        np.random.default_rng(plan.seed), on_pass,
+        plan.adagrad, features.weights, examples,
+        lambda example, table, rate: step(*example, LearntTable(features, table.squares, rate)),
+        on_pass,
     )  # fmt: skip
     return FeatureTable.of(plan.templates, weights, plan.spare)
 
@@ -130,25 +132,23 @@ class TaggerTrainer:
         self.lower = np.array([hash_of(word.lower()) for word in bank.words], np.uint32)
         self.templates = choose_templates(arc_templates.TAGGER, clusters)
 
-    def train(self, sentences: npt.NDArray[np.int64], seed: int) -> Tagger:
+    def train(self, is_in: BoolArray, seed: int) -> Tagger:
         """The tagger of some sentences, by AdaGrad."""
-        lexicon = self._lexicon(sentences)
+        lexicon = self._lexicon(is_in)
         types = self._types(lexicon)
-        sizes = np.diff(lexicon.starts)[types]
+        examples = []
+        for s in np.flatnonzero(is_in).tolist():
+            tokens, rows = self._sentence(s)
+            examples.append((rows, types[tokens], self.tag[tokens]))
+        adagrad = AdaGradPlan("tagger", 4, 0.1, (seed, 0))
+        plan = TablePlan(adagrad, self.templates, _TAGGER_WEIGHTS)
+        return Tagger(lexicon, train_table(plan, self.bank, examples, partial(tag_step, lexicon)))
 
-        def step(index: int, features_of: FeatureTable, table: WeightTable, rate: float) -> float:
-            tokens, rows = self._sentence(int(sentences[index]))
-            words = types[tokens], sizes[tokens], self.tag[tokens]
-            return Tagger(lexicon, features_of).adagrad_step(rows, *words, table, rate)
-
-        plan = TablePlan("tagger", self.templates, _TAGGER_WEIGHTS, 4, 0.1, (seed, 0))
-        return Tagger(lexicon, train_table(plan, self.bank, len(sentences), step))
-
-    def _lexicon(self, sentences: npt.NDArray[np.int64]) -> TagLexicon:
+    def _lexicon(self, is_in: BoolArray) -> TagLexicon:
         """Tags of frequent words as they were seen; other words may also have any open tag."""
         lower = [word.lower() for word in self.bank.words]
         tags: dict[str, Counter[int]] = {}
-        for row in self._tokens(sentences).tolist():
+        for row in np.flatnonzero(self._is_token_in(is_in)).tolist():
             tags.setdefault(lower[self.bank.word[row]], Counter())[int(self.tag[row])] += 1
         of_rare = Counter(t for n in tags.values() if n.total() <= MAX_RARE_COUNT for t in n)
         common = [t for t, n in of_rare.most_common(MAX_OPEN_TAGS) if n > 1]
@@ -157,10 +157,15 @@ class TaggerTrainer:
             hash_of(word): sorted(n if n.total() >= MIN_CLOSED_COUNT else open_tags | set(n))
             for word, n in tags.items()
         }
-        return TagLexicon.of(allowed, sorted(open_tags))
+        words = sorted(allowed)
+        candidates = [sorted(open_tags), *(allowed[word] for word in words)]
+        starts = np.cumsum([0, *map(len, candidates)], dtype=np.int32)
+        flat = np.array([*chain.from_iterable(candidates)], np.int32)
+        return TagLexicon(np.array(words, np.uint32), starts, flat)
 
-    def _tokens(self, sentences: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return ranges(self.bank.offsets[sentences], self.bank.offsets[sentences + 1])
+    def _is_token_in(self, is_in: BoolArray) -> BoolArray:
+        """Whether each token belongs to one of some sentences."""
+        return np.repeat(is_in, np.diff(self.bank.offsets))
 
     def _types(self, lexicon: TagLexicon) -> Int32Array:
         """Row of each token in a lexicon."""
@@ -178,35 +183,30 @@ class TaggerTrainer:
             fold = np.arange(self.bank.n_sentences) % folds
         results = engine.stream(partial(_tag_fold, self, fold, seed), range(folds), ahead=1)
         tag = self.tag.copy()
-        for tokens, tags in counted(results, "taggers of folds", total=folds, unit="fold"):
-            tag[tokens] = tags
+        for is_token_in, tags in counted(results, "taggers of folds", total=folds, unit="fold"):
+            tag[is_token_in] = tags
         return tag
 
 
 def _tag_fold(
     trainer: TaggerTrainer, fold: npt.NDArray[np.int64], seed: int, k: int
-) -> tuple[npt.NDArray[np.int64], list[int]]:
-    """Tokens of one fold, and their tags by a tagger of the other folds."""
-    others, own = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-    if not len(others) or not len(own):
-        return np.empty(0, np.int64), []
-    tagger = trainer.train(others, seed)
+) -> tuple[BoolArray, list[int]]:
+    """Which tokens are in one fold, and their tags by a tagger of the other folds."""
+    is_own = fold == k
+    if is_own.all() or not is_own.any():
+        return np.zeros(trainer.bank.n_tokens, bool), []
+    tagger = trainer.train(~is_own, seed)
     types = trainer._types(tagger.lexicon)
     tags: list[int] = []
-    for s in own.tolist():
+    for s in np.flatnonzero(is_own).tolist():
         tokens, rows = trainer._sentence(s)
         tags += tagger.best(rows, types[tokens]).tolist()
-    return trainer._tokens(own), tags
+    return trainer._is_token_in(is_own), tags
 
 
 def choose_templates(templates: Templates, clusters: WordClusters | None) -> Templates:
     """Templates, extended by templates of word clusters if there are clusters."""
     return templates if clusters is None else arc_templates.with_clusters(templates)
-
-
-def tell_pass(member: str, done: int, likelihood: float) -> Any:
-    """Tell whoever listens of a pass over the training sentences; returns the answer."""
-    return tell(member=member, iteration=done, log_likelihood=likelihood)
 
 
 @dataclass(frozen=True)
@@ -272,14 +272,13 @@ class TaggedSentences:
         """Pairs of universal tag and tag of the treebank."""
         return self.word_rows.tags
 
-    def sentence(self, s: int) -> Words:
-        """Rows of one sentence."""
-        return self.rows[self.bank.offsets[s] + 4 * s : self.bank.offsets[s + 1] + 4 * (s + 1)]
-
-    def gold(self, s: int) -> npt.NDArray[np.int32]:
-        """Gold heads of one sentence, behind that of the root, shape [n + 1]."""
-        heads = self.heads[self.bank.offsets[s] : self.bank.offsets[s + 1]]
-        return np.concatenate([np.zeros(1, np.int32), heads])
+    def examples(self) -> list[tuple[Words, Int32Array]]:
+        """Rows and gold heads of each sentence; the heads, [n + 1], start with that of the root."""
+        root, found = np.zeros(1, np.int32), []
+        for s, (first, end) in enumerate(pairwise(self.bank.offsets.tolist())):
+            rows = self.rows[first + 4 * s : end + 4 * s + 4]
+            found.append((rows, np.concatenate([root, self.heads[first:end]])))
+        return found
 
     @cached_property
     def relations(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
@@ -340,7 +339,7 @@ class ArcTrainer:
             "give fewer sentences, or use one thread (--jobs 1)",
         )
         trainer = TaggerTrainer(bank, None if embeddings is None else cluster_words(embeddings))
-        tagger = trainer.train(np.arange(bank.n_sentences), seed)
+        tagger = trainer.train(np.ones(bank.n_sentences, bool), seed)
         tag = trainer.jackknife(engine, folds, seed)
         data = TaggedSentences.of(bank, lift(bank).head, tag, trainer.word_rows)
         return cls.of(data, tagger, seed)
@@ -348,47 +347,41 @@ class ArcTrainer:
     @classmethod
     def of(cls, data: TaggedSentences, tagger: Tagger, seed: int) -> ArcTrainer:
         """Train the pruner of some sentences."""
-
-        def step(s: int, features_of: FeatureTable, table: WeightTable, rate: float) -> float:
-            return head_step(data.sentence(s), data.gold(s), features_of, table, rate)
-
-        plan = TablePlan("likely arcs", arc_templates.PRUNER, (4, 22), 2, 0.02, (seed, 1))
-        pruner = train_table(plan, data.bank, data.bank.n_sentences, step)
+        plan = TablePlan(
+            AdaGradPlan("likely arcs", 2, 0.02, (seed, 1)), arc_templates.PRUNER, (4, 22)
+        )
+        examples = data.examples()
+        pruner = train_table(plan, data.bank, examples, head_step)
         arcs = [
-            likely_arcs(data.sentence(s), pruner, right=data.gold(s))
-            for s in counted(range(data.bank.n_sentences), "likely arcs", unit="sentence")
+            likely_arcs(rows, pruner, right=gold)
+            for rows, gold in counted(examples, "likely arcs", unit="sentence")
         ]
         return cls(data, tagger, pruner, arcs)
 
-    def train_member(
-        self, plan: MemberPlan, seed: int, on_pass: Callable[[int, float], None] | None = None
-    ) -> ArcMember:
+    def train_member(self, plan: MemberPlan, seed: int, on_pass: OnPass | None = None) -> ArcMember:
         """A member, which maximises log p(gold tree | sentence, arcs)."""
-        data = self.data
-
-        def step(s: int, features_of: FeatureTable, table: WeightTable, rate: float) -> float:
-            arcs, rows, gold = self.arcs[s], data.sentence(s), data.gold(s)
-            return tree_step(arcs, rows, gold, plan.order, features_of, table, rate)
-
-        templates = choose_templates(plan.templates, data.word_rows.clusters)
         settings = TablePlan(
-            "parser", templates, _MEMBER_WEIGHTS, plan.passes, plan.rate, (seed, 2)
-        )
-        table = train_table(settings, data.bank, data.bank.n_sentences, step, on_pass)
+            AdaGradPlan("parser", plan.passes, plan.rate, (seed, 2)),
+            choose_templates(plan.templates, self.data.word_rows.clusters), _MEMBER_WEIGHTS,
+        )  # fmt: skip
+        examples = [
+            (*example, arcs) for example, arcs in zip(self.data.examples(), self.arcs, strict=True)
+        ]
+        step = partial(tree_step, plan.order)
+        table = train_table(settings, self.data.bank, examples, step, on_pass)
         return ArcMember(plan.order, 1.0, table)
 
     def train_labels(self, seed: int) -> FeatureTable:
         """The model of relations of gold arcs."""
-        data, (names, relation) = self.data, self.data.relations
-
-        def step(s: int, features_of: FeatureTable, table: WeightTable, rate: float) -> float:
-            rows, heads = data.sentence(s), data.gold(s)
-            gold = relation[data.bank.offsets[s] : data.bank.offsets[s + 1]]
-            return label_step(heads, rows, gold, len(names), features_of, table, rate)
-
-        templates = choose_templates(arc_templates.LABELS, data.word_rows.clusters)
-        plan = TablePlan("relations", templates, (64, 24), 4, 0.1, (seed, 3), len(names))
-        return train_table(plan, data.bank, data.bank.n_sentences, step)
+        bank, (names, relation) = self.data.bank, self.data.relations
+        plan = TablePlan(
+            AdaGradPlan("relations", 4, 0.1, (seed, 3)),
+            choose_templates(arc_templates.LABELS, self.data.word_rows.clusters), (64, 24),
+            spare=len(names),
+        )  # fmt: skip
+        sentences = zip(self.data.examples(), pairwise(bank.offsets.tolist()), strict=True)
+        examples = [(*example, relation[first:end]) for example, (first, end) in sentences]
+        return train_table(plan, bank, examples, partial(label_step, len(names)))
 
     def train_encoder(
         self, plan: NetworkPlan, jobs: int, on_pass: AfterPass | None = None
@@ -456,8 +449,7 @@ class _ArcNetworkTrainer(NetworkTrainer):
     ) -> None:
         encoder, arcs = sizes
         shapes = encoder.shapes(tags[0]) | arcs.shapes(2 * encoder.state, relations[0])
-        sentences = [bank.sentence(s) for s in range(bank.n_sentences)]
-        super().__init__(sentences, encoder, shapes, init_arcs, plan)
+        super().__init__(bank.sentences(), encoder, shapes, init_arcs, plan)
         # one row a word, and one a root, which is never read
         self.head, self.tag, self.relation = np.zeros((3, len(self.is_word)), np.int64)
         self.head[self.is_word] = bank.head

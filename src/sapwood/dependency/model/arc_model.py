@@ -14,14 +14,14 @@ instead, which are read with the letters of that time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arrays import FloatArray, place_among, starts_of
+from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import ModelFormatError, SapwoodError, count, describe
 from sapwood.core.model_files import (
     FileContents,
@@ -31,7 +31,7 @@ from sapwood.core.model_files import (
     read_record,
     require_type,
 )
-from sapwood.corpora.vocabulary import N_WORD_PROPERTIES, PROPERTIES
+from sapwood.corpora.vocabulary import N_WORD_PROPERTIES, PROPERTIES, index_among
 from sapwood.dependency.data.bank import ArcBank
 from sapwood.dependency.kernels.arc_layout import (
     BETWEEN,
@@ -248,10 +248,10 @@ class WordClusters(NamedTuple):
         >>> known.of(np.array([9, 2, 8]), np.array([5, 5, 8])).tolist()
         [[2, 8], [1, 4], [0, 0]]
         """
-        place = place_among(forms, self.words)
-        place = np.where(place >= 0, place, place_among(lower, self.words))
+        index = index_among(forms, self.words)
+        index = np.where(index >= 0, index, index_among(lower, self.words))
         padded = np.vstack([self.cluster + 1, np.zeros((1, N_CLUSTERINGS), np.int32)])
-        return padded[place].astype(np.int64)
+        return padded[index].astype(np.int64)
 
 
 class TagLexicon(NamedTuple):
@@ -269,20 +269,9 @@ class TagLexicon(NamedTuple):
     starts: npt.NDArray[np.int32]
     candidates: npt.NDArray[np.int32]
 
-    @classmethod
-    def of(cls, tags: Mapping[int, Sequence[int]], of_unknown: Sequence[int]) -> TagLexicon:
-        """A lexicon from the tags of words, which are given by their hashes."""
-        words = sorted(tags)
-        rows = [of_unknown, *(tags[word] for word in words)]
-        return cls(
-            np.array(words, np.uint32),
-            starts_of([len(row) for row in rows]).astype(np.int32),
-            np.array([tag for row in rows for tag in row], np.int32),
-        )
-
     def types(self, words: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
         """Row of each word, given by its hash; 0 for unknown ones."""
-        return (place_among(words, self.words) + 1).astype(np.int32)
+        return (index_among(words, self.words) + 1).astype(np.int32)
 
     def check(self, n_tags: int) -> None:
         """Refuse tags that do not exist, and words without tags; types were checked before."""

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arrays import FloatArray, Int32Array, IntArray, place_among
-from sapwood.core.training_loops import WeightTable
+from sapwood.core.arrays import FloatArray, Int32Array, IntArray
 from sapwood.corpora.vocabulary import (
     COLUMN,
     N_OF_FORM,
@@ -86,12 +85,11 @@ class WordRows:
 
     def _make(self, forms: list[str]) -> Words:
         rows = np.zeros((len(forms), N_WORD_PROPERTIES), np.uint64)
-        rows[:, :N_OF_FORM] = form_properties(forms)
+        rows[:, :N_OF_FORM], index = form_properties(forms, self.familiar)
         lower = rows[:, COLUMN["L"]]
         # unfamiliar words are replaced by their ending and shape
         kind = rows[:, COLUMN["2"]] * np.uint64(7) + rows[:, COLUMN["H"]] * np.uint64(5)
-        is_known = place_among(lower, self.familiar) >= 0
-        rows[:, COLUMN["W"]] = np.where(is_known, lower, kind | _UNFAMILIAR)
+        rows[:, COLUMN["W"]] = np.where(index >= 0, lower, kind | _UNFAMILIAR)
         if self.clusters is not None:
             clusters = self.clusters.of(rows[:, COLUMN["F"]], lower)
             rows[:, COLUMN["K"] : COLUMN["J"] + 1] = clusters
@@ -151,6 +149,14 @@ def sentence_rows(of_words: Words, starts: npt.NDArray[np.int64]) -> Words:
 # -- parts and trees ------------------------------------------------------------------------------
 
 
+class LearntTable(NamedTuple):
+    """Weights of features that AdaGrad is learning."""
+
+    features: FeatureTable  # with the weights, which steps change
+    squares: npt.NDArray[np.float32]  # AdaGrad's sums of squared gradients
+    rate: float  # learning rate
+
+
 class PartFeatures(NamedTuple):
     """Hashed features of parts; see `sapwood.dependency.kernels.arc_features`."""
 
@@ -175,11 +181,11 @@ class PartFeatures(NamedTuple):
         scores: FloatArray = part_scores(*self, weights)
         return scores
 
-    def adagrad_step(self, residue: FloatArray, table: WeightTable, rate: float) -> None:
-        """One step of AdaGrad; the residue is gold less expected, of each part."""
+    def adagrad_step(self, residue: FloatArray, table: LearntTable) -> None:
+        """Take one step of AdaGrad; the residue of a part is its gold less its expected count."""
         from sapwood.core.kernels.adagrad import adagrad_parts
 
-        adagrad_parts(*self, residue, table.weights, table.squares, rate)
+        adagrad_parts(*self, residue, table.features.weights, table.squares, table.rate)
 
 
 def _mask(table: FeatureTable) -> np.uint64:
@@ -315,15 +321,14 @@ def score_members(members: Sequence[ArcMember], rows: Words, arcs: Int32Array) -
 
 
 def tree_step(
-    arcs: Int32Array, rows: Words, gold: Int32Array, order: int,
-    features_of: FeatureTable, table: WeightTable, rate: float,
-) -> float:  # fmt: skip
+    order: int, rows: Words, gold: Int32Array, arcs: Int32Array, table: LearntTable
+) -> float:
     """Step along the gradient of the log-likelihood of the gold tree, which is returned."""
     forest = ArcForest(len(gold) - 1, arcs[0], arcs[1], order)
-    features = PartFeatures.of(forest.parts, rows, features_of)
-    scores, right = features.scores(table.weights), forest.right(gold)
+    features = PartFeatures.of(forest.parts, rows, table.features)
+    scores, right = features.scores(table.features.weights), forest.right(gold)
     total, expected = forest.posteriors(scores)
-    features.adagrad_step(right - expected, table, rate)
+    features.adagrad_step(right - expected, table)
     return float(scores @ right - total)
 
 
@@ -397,29 +402,27 @@ class Tagger(NamedTuple):
         out[np.repeat(np.arange(len(sizes)), sizes), tag] = expected[: len(tag)]
         return out
 
-    def adagrad_step(
-        self, rows: Words, types: Int32Array, sizes: Int32Array, tags: IntArray,
-        table: WeightTable, rate: float,
-    ) -> float:  # fmt: skip
-        """Step along the gradient of the log-likelihood of the gold tags, which is returned.
 
-        `sizes` are the numbers of tags that each word may have.
-        """
-        from sapwood.dependency.kernels.arc_forest import part_posteriors
+def tag_step(
+    lexicon: TagLexicon, rows: Words, types: Int32Array, tags: IntArray, table: LearntTable
+) -> float:
+    """Step along the gradient of the log-likelihood of the gold tags, which is returned."""
+    from sapwood.dependency.kernels.arc_forest import part_posteriors
 
-        forest = self.forest(rows, types)
-        word = np.repeat(np.arange(len(tags)), sizes)
-        node = np.flatnonzero(forest.tag[:-1] == tags[word])
-        first = np.cumsum(sizes) - sizes
-        before = np.concatenate([[0], (node - first)[:-1]])
-        pair = len(forest.tag) - 1 + forest.starts[node] + before
-        gold = np.concatenate([node, pair])
-        scores = forest.scores(table.weights)
-        total, expected = part_posteriors(forest.starts, forest.edges, scores)
-        residue = -expected
-        residue[gold] += 1.0
-        forest.features.adagrad_step(residue, table, rate)
-        return float(scores[gold].sum() - total)
+    forest = Tagger(lexicon, table.features).forest(rows, types)
+    sizes = lexicon.starts[types + 1] - lexicon.starts[types]  # numbers of tags of each word
+    word = np.repeat(np.arange(len(tags)), sizes)
+    node = np.flatnonzero(forest.tag[:-1] == tags[word])
+    first = np.cumsum(sizes) - sizes
+    before = np.concatenate([[0], (node - first)[:-1]])
+    pair = len(forest.tag) - 1 + forest.starts[node] + before
+    gold = np.concatenate([node, pair])
+    scores = forest.scores(table.features.weights)
+    total, expected = part_posteriors(forest.starts, forest.edges, scores)
+    residue = -expected
+    residue[gold] += 1.0
+    forest.features.adagrad_step(residue, table)
+    return float(scores[gold].sum() - total)
 
 
 @lru_cache(maxsize=256)
@@ -459,17 +462,15 @@ def head_posteriors(n: int, scores: FloatArray) -> FloatArray:
     return out
 
 
-def head_step(
-    rows: Words, gold: Int32Array, features_of: FeatureTable, table: WeightTable, rate: float
-) -> float:
+def head_step(rows: Words, gold: Int32Array, table: LearntTable) -> float:
     """Step along the gradient of the log-likelihood of gold heads, which is returned."""
     heads, word = gold[1:], np.arange(len(gold) - 1)
     parts = all_arcs(len(heads))
-    features = PartFeatures.of(parts, rows, features_of)
-    posterior = head_posteriors(len(heads), features.scores(table.weights))
+    features = PartFeatures.of(parts, rows, table.features)
+    posterior = head_posteriors(len(heads), features.scores(table.features.weights))
     right = posterior[heads, word]
     posterior[heads, word] -= 1.0
-    features.adagrad_step(-posterior[parts[:, 1], parts[:, 2] - 1], table, rate)
+    features.adagrad_step(-posterior[parts[:, 1], parts[:, 2] - 1], table)
     return float(np.log(np.maximum(right, 1e-300)).sum())
 
 
@@ -574,15 +575,14 @@ def label_posteriors(
 
 
 def label_step(
-    heads: Int32Array, rows: Words, gold: Int32Array, n_labels: int,
-    features_of: FeatureTable, table: WeightTable, rate: float,
-) -> float:  # fmt: skip
+    n_labels: int, rows: Words, heads: Int32Array, gold: Int32Array, table: LearntTable
+) -> float:
     """Step along the gradient of the log-likelihood of gold relations, which is returned."""
     from sapwood.core.kernels.adagrad import adagrad_labels
 
-    posterior, features = label_posteriors(heads, rows, features_of, n_labels)
+    posterior, features = label_posteriors(heads, rows, table.features, n_labels)
     word = np.arange(len(gold))
     likelihood = np.log(np.maximum(posterior[word, gold], 1e-30)).sum()
     posterior[word, gold] -= 1.0
-    adagrad_labels(features, -posterior, table.weights, table.squares, rate)
+    adagrad_labels(features, -posterior, table.features.weights, table.squares, table.rate)
     return float(likelihood)

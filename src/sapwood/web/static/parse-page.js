@@ -2,17 +2,28 @@
 
 import { chartScale } from "/static/chart.js";
 import { ConstraintEditor } from "/static/constraints.js";
-import { choose, field, h, modelPicker, number, percent, plural } from "/static/dom.js";
+import { besideCard } from "/static/beside.js";
+import { choose, field, h, modelPicker, number, percent, plural, put } from "/static/dom.js";
 import { exportBar } from "/static/exports.js";
 import { sidePanel } from "/static/panel.js";
 import { scoreTerm, term } from "/static/terms.js";
 import { SMALL, zoomFrame } from "/static/zoom.js";
 
-const EXAMPLES = [
+// Sentences that are worth pointing at: what a phrase is attached to, and words that mislead at first.
+const ENGLISH = [
+  "I saw the man with the telescope.",
+  "She wrote about the children in the garden of the museum.",
+  "The horse raced past the barn fell.",
+  "The old man the boats.",
+  "Time flies like an arrow.",
+];
+// Words of the hand-written grammar, which models of the bundled trees know alone.
+const BUNDLED = [
   "the woman saw a dog in the garden .",
   "they hope that she slept .",
   "my children loved big balls that were in a bag .",
 ];
+const examplesOf = (model) => (model.name.startsWith("bundled") ? BUNDLED : ENGLISH);
 const DECODERS = [
   ["f1", "best expected F1"],
   ["max-rule", "best product of rules"],
@@ -24,26 +35,13 @@ const DECODERS = [
 export function buildParsePage(view) {
   const controls = buildControls(view);
   const results = buildResults(view);
-  const { picker, decoderField, about, lead, input, sampleButton, sentences, readAs, problem, facts } =
-    controls;
-  const example = (text) =>
-    h("button", { type: "button", class: "chip", onclick: () => view.typeText(text) }, text);
+  const { picker, decoderField, about, lead, input, sentences, readAs, problem, facts } = controls;
   view.root.append(
     h("h1", {}, "Parse"),
     lead,
     h("div", { class: "bar" }, field("Model", picker), decoderField, h("span", { class: "facts" }, about)),
     input,
-    h(
-      "div",
-      { class: "bar" },
-      h(
-        "div",
-        { class: "chips", role: "group", "aria-label": "Examples" },
-        EXAMPLES.map(example),
-        sampleButton,
-      ),
-      sentences,
-    ),
+    h("div", { class: "bar" }, controls.examples, sentences),
     readAs,
     problem,
     facts,
@@ -60,7 +58,7 @@ function buildControls(view) {
     "aria-label": "Sentences, or a tree in brackets",
     placeholder: "Type or paste sentences, or a tree in brackets",
   });
-  input.value = view.state.s ?? EXAMPLES[0];
+  input.value = view.state.s ?? examplesOf(view.model)[0];
   const decoder = choose(DECODERS, view.decoder, (value) =>
     view.change({ decoder: value === "f1" ? null : value }),
   );
@@ -68,6 +66,7 @@ function buildControls(view) {
     input,
     picker: modelPicker(view.models, view.model, (name) => view.chooseModel(name)),
     decoderField: field("Decoder", decoder),
+    examples: h("div", { class: "chips", role: "group", "aria-label": "Examples" }),
     lead: h("p", { class: "lead" }),
     about: h("span", {}),
     sampleButton: h(
@@ -105,6 +104,7 @@ function buildResults(view) {
   });
   const exportsPlace = h("div", {}, treeExports);
   const editor = new ConstraintEditor(view, frame.place);
+  const panel = sidePanel("Constituent", () => view.chooseNode(null));
   const surprisal = h("div", {});
   const treeCard = h(
     "section",
@@ -115,6 +115,7 @@ function buildResults(view) {
     outline,
     surprisal,
   );
+  const beside = besideCard();
   const membersCard = h("section", { class: "card", "aria-label": "Members", hidden: true });
   const triangle = h("div", { class: "figure fit" });
   const chartCard = h(
@@ -123,10 +124,9 @@ function buildResults(view) {
     h("header", {}, h("h2", {}, "Chart"), chartScale()),
     triangle,
   );
-  const panel = sidePanel("Constituent", () => view.chooseNode(null));
-  const stack = h("div", { class: "stack" }, treeCard, membersCard, chartCard);
+  const stack = h("div", { class: "stack" }, treeCard, beside.element, membersCard, chartCard);
   const split = h("div", { class: "split" }, stack, panel.element);
-  const cards = { split, membersCard, chartCard, triangle, panel, editor, surprisal };
+  const cards = { split, membersCard, chartCard, triangle, panel, editor, surprisal, beside };
   return { ...cards, slider, sliderText, outline, frame, treeExports, arcExports, exportsPlace };
 }
 
@@ -157,8 +157,21 @@ export function bracketsNotice({ isArcs, state }, onclick) {
     : notice("A tree in brackets: it is drawn as it was given. ", link("Parse its words instead"));
 }
 
+// What the page says of its model, and examples for it, each a button that types it.
+export function showModel(view) {
+  const { model, page } = view;
+  const { lead, about, examples, sampleButton, decoderField } = page;
+  const example = (text) =>
+    h("button", { type: "button", class: "chip", onclick: () => view.typeText(text) }, text);
+  lead.textContent = leadOf(model);
+  about.textContent = model.about;
+  put(examples, ...examplesOf(model).map(example), sampleButton);
+  sampleButton.hidden = !model.can_sample;
+  decoderField.hidden = view.isArcs;
+}
+
 // The sentence under the title: what a user can see depends on the kind of the model.
-export function leadOf(model) {
+function leadOf(model) {
   if (model.kind === "arcs")
     return "Point at a word to see its head, how sure the model is of it, and which other heads are likely.";
   const start = "Point at a constituent to see how sure the model is of it";

@@ -12,7 +12,7 @@ import {
   buildParsePage,
   emptyPart,
   fallbackNotice,
-  leadOf,
+  showModel,
   treeFacts,
 } from "/static/parse-page.js";
 import { clearSurprisal, showSurprisal } from "/static/surprisal.js";
@@ -81,7 +81,7 @@ class ParseView {
       this.set({ tree: slider.value === "1" ? null : slider.value, node: null });
       this.pickTree(Number(slider.value));
     });
-    this.showModel();
+    showModel(this);
     put(facts, busy("Loading the model"));
     this.draw();
   }
@@ -103,16 +103,8 @@ class ParseView {
   chooseModel(name) {
     this.model = this.models.find((model) => model.name === name);
     this.set({ model: name, tree: null, node: null });
-    this.showModel();
+    showModel(this);
     this.draw();
-  }
-
-  showModel() {
-    const { lead, about, sampleButton, decoderField } = this.page;
-    lead.textContent = leadOf(this.model);
-    about.textContent = this.model.about;
-    sampleButton.hidden = !this.model.can_sample;
-    decoderField.hidden = this.isArcs;
   }
 
   typeText(text) {
@@ -216,6 +208,7 @@ class ParseView {
     panel.show();
     panel.close();
     membersCard.hidden = true;
+    this.page.beside.hide();
     this.shown = null;
   }
 
@@ -235,6 +228,7 @@ class ParseView {
     this.showOutline(report);
     if (this.isArcs) this.showArcs(report, rank);
     else this.showTree(report, rank);
+    this.page.beside.show(this, report);
     this.showChosen(report);
   }
 
@@ -307,10 +301,15 @@ class ParseView {
 
   // -- the panel --
 
-  showNothing() {
+  // Shows parts in the panel; answers for what was there before are dropped.
+  showParts(parts) {
     this.panelTurn++;
+    this.page.panel.show(...parts);
+  }
+
+  showNothing() {
     this.page.panel.close();
-    this.page.panel.show(emptyPart(this.isArcs));
+    this.showParts([emptyPart(this.isArcs)]);
   }
 
   // index: the node under the pointer, or null where there is none; the chosen node is then shown again.
@@ -367,8 +366,7 @@ class ParseView {
   }
 
   showOther(span) {
-    this.panelTurn++;
-    this.page.panel.show(...otherCell(this.shown, span), this.page.editor.cellPart(span));
+    this.showParts([...otherCell(this.shown, span), this.page.editor.cellPart(span)]);
   }
 
   chooseSpan(span) {

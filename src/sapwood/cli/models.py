@@ -1,0 +1,91 @@
+"""`sapwood models`: what comes with Sapwood, with cards and attributions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from sapwood.cli import options as opt
+from sapwood.cli.console import echo
+from sapwood.cli.reports import fact_lines, number_text, show, table_lines
+from sapwood.core.errors import SapwoodError, count
+from sapwood.core.model_names import BUNDLED, list_models, model_file, model_notice
+
+MODELS_EPILOG = """\b
+Examples:
+  sapwood models
+  sapwood models english
+  sapwood models --json
+"""
+ROOM = 15  # columns of the names of facts
+
+
+def show_models(
+    name: str | None = typer.Argument(
+        None, metavar="[NAME]", help="Show the card of this model, and all attributions."
+    ),
+    as_json: opt.Json = False,
+) -> None:
+    """List the models that come with Sapwood: what they do, size, licence, training data, scores.
+
+    Wherever a command takes a MODEL, their names do. The licence of their weights is that of the
+    texts which they were learnt from, and not that of the code.
+    """
+    cards = list_models()
+    if name is None:
+        show(cards, _list_text, as_json=as_json)
+        if not as_json:
+            echo(f"`sapwood models NAME` shows the whole card; `{BUNDLED}` names a small grammar")
+        return
+    card = next((card for card in cards if card["name"] == name), None)
+    if card is None:
+        msg = f"{name}: no model of this name comes with Sapwood"
+        hint = f"there are {', '.join(card['name'] for card in cards) or 'none'}; "
+        raise SapwoodError(msg, hint=f"{hint}`sapwood inspect {name}` looks into a file")
+    show(card | {"file": str(model_file(name))}, _card_text, as_json=as_json)
+    if not as_json:
+        print(f"\n{model_notice().strip()}")
+
+
+def _list_text(cards: list[dict[str, Any]]) -> Iterator[str]:
+    for number, card in enumerate(cards):
+        if number:
+            yield ""
+        yield f"{card['name']}: {card['title']}"
+        facts = {
+            "task": f"{card['task']}, language {card['language']}",
+            "size": f"{card['bytes'] / 1e6:.1f} MB",
+            "licence": f"{card['licence']} (of the weights)",
+            "learnt from": ", ".join(_corpus(one) for one in card["training_data"]),
+            "scores": ", ".join(_score(one) for one in card["scores"]),
+        }
+        yield from fact_lines(facts, ROOM, "  ")
+
+
+def _corpus(data: dict[str, Any]) -> str:
+    return f"{data['name']} ({count(data['trees'], 'tree')})"
+
+
+def _score(score: dict[str, Any]) -> str:
+    return f"{score['metric']} {score['value']:g} on {score['corpus']} {score['part']}"
+
+
+def _card_text(card: dict[str, Any]) -> Iterator[str]:
+    yield f"{card['name']}: {card['title']}"
+    yield ""
+    kept = ("language", "task", "version", "licence", "bytes", "sha256", "command", "file")
+    yield from fact_lines({key: number_text(card[key]) for key in kept}, ROOM)
+    yield ""
+    rows = [
+        (one["corpus"], one["part"], one["sentences"], one["metric"], f"{one['value']:g}")
+        for one in card["scores"]
+    ]
+    columns = {"corpus": "<20", "part": "  <8", "sentences": "  >10,", "metric": "  <16"}
+    yield from table_lines(columns | {"value": "  >8"}, rows)
+    for one in card["training_data"]:
+        yield ""
+        yield f"Learnt from {one['name']}"
+        names = ("source", "commit", "licence", "attribution", "trees", "words")
+        yield from fact_lines({key: number_text(one[key]) for key in names}, ROOM, "  ")
