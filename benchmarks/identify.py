@@ -15,9 +15,9 @@ import numpy as np
 
 from sapwood.identify import check
 from sapwood.identify.check import family_map
-from sapwood.identify.dual import Reals
-from sapwood.identify.families import FAMILIES, NAMED
-from sapwood.identify.jacobian import draw_reals, jacobian
+from sapwood.identify.model.dual import Reals
+from sapwood.identify.model.families import FAMILIES, NAMED
+from sapwood.identify.model.jacobian import draw_reals, jacobian
 from sapwood.identify.report import Cell, Size, figure, paper_answer, sizes
 
 LONG = 10  # words

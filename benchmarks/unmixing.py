@@ -20,12 +20,12 @@ import numpy as np
 
 from sapwood.core.errors import SapwoodWarning
 from sapwood.core.topologies import sample_words
-from sapwood.identify.families import family_of, moments, stationary
-from sapwood.identify.jacobian import draw_reals
 from sapwood.identify.learn import unmix
 from sapwood.identify.learn.uniform import UNIFORM_FAMILIES, em, fit_moments
 from sapwood.identify.learn.unmix import UnmixDEPIES, UnmixPCFGIE, clip_columns
 from sapwood.identify.mixing import PairPaths, pair_mixing, triple_mixing
+from sapwood.identify.model.families import family_of, moments, stationary
+from sapwood.identify.model.jacobian import draw_reals
 from sapwood.identify.model.uniform_trees import SentenceCounts, UniformTreeModel
 
 Tables = dict[str, np.ndarray]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sapwood.identify.families import Family, moments
+from sapwood.identify.model.families import Family, moments
 
 
 def moment(

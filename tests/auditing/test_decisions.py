@@ -25,6 +25,7 @@ from sapwood.auditing.decisions import (
     replace_in,
     with_patches,
 )
+from sapwood.constituency.audit.corrections import BracketCorrector
 from sapwood.core.errors import CorpusError, ModelFormatError, SapwoodError
 
 
@@ -204,3 +205,50 @@ def test_findings_get_patches_where_their_lines_are_known(tmp_path: Path) -> Non
     ]  # fmt: skip
     found = [row.get("patch") for row in with_patches(rows, upper)]
     assert found == [{"line": 2, "old": ["old\n"], "new": ["new\n"]}, None, None, None]
+
+
+TREE = "( (S (NP-SBJ (NN dogs)) (VP (VB bark)\n (NP (NP (NN cats)) (PP (IN at) (NN night))))) )\n"
+
+
+def of_part(kind: str, removed: list[Any], added: list[Any]) -> dict[str, Any]:
+    edit = {"removed": removed, "added": added, "is_tag": kind == "tag"}
+    return {"kind": kind, "edit": edit}
+
+
+def test_parts_that_stand_alone_have_patches(tmp_path: Path) -> None:
+    """Two parts stand alone; the third, whose bracket crosses another, needs the second."""
+    file = tmp_path / "a.mrg"
+    before = "# \U0001f333 a comment\n"
+    file.write_text(before + TREE)
+    old = "(TOP (S (NP (NN dogs)) (VP (VB bark) (NP (NP (NN cats)) (PP (IN at) (NN night))))))"
+    new = "(TOP (S (NP (NNS dogs)) (VP (X (VB bark) (NP (NN cats))) (PP (IN at) (NN night)))))"
+    parts = [
+        of_part("tag", [["NN", 0, 1]], [["NNS", 0, 1]]),
+        of_part("extra", [["NP", 2, 5]], []),
+        of_part("missing", [], [["X", 1, 3]]),
+    ]
+    row = {"id": "1", "file": str(file), "line": 2, "tree": 1, "annotated_tree": old,
+           "suggested_tree": new, "parts": parts}  # fmt: skip
+    (found,) = with_patches([row], BracketCorrector())
+    known = found["part_patches"]
+    assert known["line"] == 2
+    assert known["old"] == [f"{line}\n" for line in TREE.split("\n")[:-1]]
+    assert [0, 1] in known["sets"]
+    assert [2] not in known["sets"]
+    assert [0, 2] not in known["sets"]
+    for some in known["sets"]:
+        made = [part | {"decision": "accept" if k in some else "reject"}
+                for k, part in enumerate(parts)]  # fmt: skip
+        decided = Decision(
+            "1",
+            str(file),
+            2,
+            1,
+            ACCEPT,
+            old,
+            new,
+            tuple(DecidedPart(part["decision"], part["kind"], part["edit"]) for part in made),
+        )
+        pieces = [Replacement(*one) for k in some for one in known["parts"][k]]
+        expected = replace_in(before + TREE, BracketCorrector()(before + TREE, decided))
+        assert before + replace_in("".join(known["old"]), pieces) == expected

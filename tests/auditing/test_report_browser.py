@@ -14,7 +14,7 @@ import pytest
 from tests.auditing.report_examples import ANNOTATED, EVIL, SUGGESTED, finding, report
 from tests.web.browsers import WAIT, launched
 
-from sapwood.auditing.decisions import apply_decisions, read_decisions
+from sapwood.auditing.decisions import apply_decisions, read_decisions, with_patches
 from sapwood.auditing.html import draw_findings, report_html
 from sapwood.constituency.audit.corrections import BracketCorrector
 from sapwood.dependency.data.bank import Arcs
@@ -173,13 +173,23 @@ def test_parts_decided_in_the_report_are_applied(browser: Any, tmp_path: Path) -
         for kind, i, j, edit in (("extra", 3, 6, bracket), ("tag", 1, 2, tag))
     ]  # fmt: skip
     one = finding(1, "extra", "NP", "", suggested_tree=changed, parts=parts, file=str(file), line=1)
+    (one,) = with_patches([one], BracketCorrector())
     digest = sha256(file.read_bytes()).hexdigest()
     with opened(browser, tmp_path, {"findings": [one], "files": {str(file): digest}}) as tab:
         tab.locator('[data-part="1"] [data-decision="accept"]').click()
         decisions = tmp_path / "decisions.json"
         decisions.write_text(saved(tab, "decisions"))
+        patch = saved(tab, "patch")
+        assert "cannot" not in tab.locator(".audit-tools .facts").inner_text()
+    (tmp_path / "copy").mkdir()
+    copy = tmp_path / "copy" / "a.mrg"
+    copy.write_bytes(file.read_bytes())
+    moved = patch.replace(str(file), "a.mrg").encode()
+    command = ["git", "apply", "--unidiff-zero", "-p0", "-"]
+    subprocess.run(command, input=moved, cwd=copy.parent, check=True)
     apply_decisions(*read_decisions(decisions), BracketCorrector())
     assert file.read_bytes() == f"{ANNOTATED.replace('(NN dog)', '(NNP dog)')}\r\n".encode()
+    assert copy.read_bytes() == file.read_bytes()
 
 
 def test_patches_apply(browser: Any, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 from tests.arc_toys import bank as arc_bank
 
 import sapwood as sw
+from sapwood.auditing.findings import Audit, Finding, Trust
+from sapwood.cli.audit_outputs import select, show_audit
 from sapwood.core.outputs import hold_output
 
 
@@ -101,3 +103,17 @@ def test_arcs_are_audited(cli, tmp_path: Path) -> None:
                 "p_annotated", "p_suggested", "expected_precision"} <= set(one)  # fmt: skip
     assert cli("depend", "audit", file, *how, "-o", out).status == 0
     assert "Content-Security-Policy" in out.read_text()
+
+
+def test_a_list_that_ends_before_unreadable_trees_says_so(capsys) -> None:
+    numbers = (0, 1, "tag", "NN", "JJ", 0.1, 0.9, 0.5)
+    first = Finding(1, "a.mrg", 3, 1, *numbers, words=("dogs",))
+    bad = [
+        Finding(k, "a.mrg", 5 + k, 0, 0, 0, "unreadable", None, None, 0.0, 0.0, 1.0) for k in (2, 3)
+    ]
+    found = Audit((first, *bad), Trust(trees=1))
+    for top, expected in ((1, True), (2, False), (None, False)):
+        shown = select(found, top, 0.0)
+        show_audit(shown, found, None, as_json=True, trust=False, top=top)
+        said = capsys.readouterr().err
+        assert ("2 trees could not be read (the first in a.mrg:7)" in said) is expected

@@ -116,7 +116,7 @@ def test_bad_sentences_stop_or_are_counted(cli, fails, tmp_path: Path, command: 
     good = f"{GOLD[0]}\n\n"
     path.write_text(good + good.replace("\t0\t", "\t1\t") + good)
     error = fails("depend", command, path).err
-    assert "bad.conllu:5: words 1 and 2 hang on each other in a circle" in error
+    assert "bad.conllu:5: words 1 and 2 depend on each other in a cycle" in error
     result = cli("depend", command, path, "--skip-bad")
     assert result.status == 0
     assert "skipped 1 broken tree; the first: " in result.err

@@ -81,7 +81,7 @@ def test_nothing_filled_in_changes_nothing(cli: Run, parser: str, tmp_path: Path
         ({(1, UPOS): "NOM"}, 2, "UPOS of word 1 is NOM, which the model has never seen"),
         ({(2, XPOS): "XYZ"}, 3, "XPOS of word 2 is XYZ"),
         ({(3, RELATION): "subj"}, 4, "the relation of word 3 is subj"),
-        ({(1, HEAD): "2", (2, HEAD): "1"}, 3, "words 1 and 2 hang on each other in a circle (see"),
+        ({(1, HEAD): "2", (2, HEAD): "1"}, 3, "words 1 and 2 depend on each other in a cycle (see"),
         ({(1, HEAD): "0", (3, HEAD): "0"}, 4, "words 1 and 3 both have the head 0"),
         ({(1, HEAD): "3", (2, HEAD): "4"}, 3, "the arcs from 3 to 1 and from 4 to 2 cross"),
         ({(2, HEAD): "1", (2, RELATION): "root"}, 3, "word 2 has the relation root, and its"),

@@ -11,8 +11,8 @@ from tests.reference.topologies import binary_trees, projective_trees
 from sapwood.core import topologies
 from sapwood.core.errors import SapwoodError
 from sapwood.core.topologies import n_binary_trees, n_dependency_trees, n_sides, sample_words
-from sapwood.identify.families import FAMILIES, family_of, stationary
-from sapwood.identify.jacobian import draw_reals
+from sapwood.identify.model.families import FAMILIES, family_of, stationary
+from sapwood.identify.model.jacobian import draw_reals
 
 N = 40_000
 UNLIKELY = 1e-6  # of a correct sampler, with fixed seeds

@@ -12,7 +12,7 @@ from sapwood.dependency.parse.templates import FIRST, SECOND
 
 
 def make_table(templates=SECOND) -> FeatureTable:
-    return FeatureTable.of(templates, np.arange(16, dtype=np.float32))
+    return FeatureTable(templates, np.arange(16, dtype=np.float32))
 
 
 def as_numbers(table: FeatureTable) -> dict[str, np.ndarray]:

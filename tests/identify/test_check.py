@@ -12,9 +12,9 @@ import pytest
 from sapwood.core.errors import SapwoodError
 from sapwood.identify import MomentMap, Report, Table, check, check_map, einsum, remedy
 from sapwood.identify.check import LONGEST_CHECKED, family_map, memory_bytes
-from sapwood.identify.dual import PRIME, Dual, Reals, Residues
-from sapwood.identify.families import FAMILIES, observations
-from sapwood.identify.jacobian import (
+from sapwood.identify.model.dual import PRIME, Dual, Reals, Residues
+from sapwood.identify.model.families import FAMILIES, observations
+from sapwood.identify.model.jacobian import (
     changes,
     direction_of,
     draw_reals,

@@ -12,8 +12,6 @@ from tests.reference.topologies import binary_trees, projective_trees
 
 from sapwood.core.errors import SapwoodError
 from sapwood.core.topologies import n_binary_trees, n_dependency_trees
-from sapwood.identify.dual import PRIME, Residues
-from sapwood.identify.dual import rank as exact_rank
 from sapwood.identify.mixing import (
     PairPaths,
     PairRow,
@@ -22,6 +20,8 @@ from sapwood.identify.mixing import (
     pair_mixing,
     triple_mixing,
 )
+from sapwood.identify.model.dual import PRIME, Residues
+from sapwood.identify.model.dual import rank as exact_rank
 
 
 def branches(tree: Any, path: str = "") -> dict[int, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sapwood.core.errors import SapwoodError
-from sapwood.identify.families import NAMED
+from sapwood.identify.model.families import NAMED
 from sapwood.identify.report import Cell, Size, as_row, figure, paper_answer
 from sapwood.progress import listening
 

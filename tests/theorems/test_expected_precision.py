@@ -9,6 +9,10 @@ places with at least the score s. Where the errors are among the n(s) places, it
 Second statement: where errors score as planted ones do, and other places by a mixture of two normal
 distributions, the expected precision is the true one, whatever the error rate; and without errors
 it is next to nothing.
+
+Third statement: where real errors are harder to see than the weights of planted ones say, fewer
+places stand out than errors should. The least power of the weights by which no more errors are
+expected than places makes the expected precision a lower bound of the true one again.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import pytest
 from sapwood.auditing.combine import (
     expected_precision,
     hidden_precision,
+    less_conspicuous,
     planted_like_posterior,
     planted_like_rate,
 )
@@ -192,3 +197,64 @@ def test_no_more_errors_are_expected_than_the_error_rate_allows(rate: float) -> 
     )
     assert (few <= many).all()
     assert few.mean() < 0.5 * many.mean()
+
+
+def by_likelihood(n: int, power: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Scores of n errors that come with a power of the probability p that models give them.
+
+    The more probable an error, the lower its score; and the weights that planted ones have.
+    """
+    p = rng.random(20 * n)
+    p = rng.choice(p, n, p=p**power / (p**power).sum())
+    return rng.normal(size=n) + 8.0 * (1 - p), np.sqrt(p)
+
+
+def corrected(seed: int, power: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Places of a treebank, whether each is an error, and planted errors with their weights."""
+    rng = np.random.default_rng(seed)
+    planted, weights = by_likelihood(PLANTED, 0.0, rng)
+    real, _ = by_likelihood(int(RATE * N), power, rng)
+    places = np.concatenate([real, rng.normal(0.0, 1.2, N)])
+    is_error = np.arange(len(places)) < len(real)
+    is_seen = places > SEEN
+    planted[planted < SEEN] = -np.inf
+    return places[is_seen], is_error[is_seen], planted, weights
+
+
+def excess(estimate: Estimate, power: float) -> FloatArray:
+    """Expected less true precision at some depths, in the mean of seeds."""
+    rows = []
+    for seed in range(4):
+        places, is_error, planted, weights = corrected(seed, power)
+        order = np.argsort(-places)
+        expected = estimate(places, planted, weights, N, RATE)[order]
+        rows.append([expected[n - 1] - is_error[order][:n].mean() for n in DEPTHS])
+    return np.asarray(np.mean(rows, axis=0))
+
+
+def hidden_with_power(
+    scores: FloatArray, planted: FloatArray, weights: FloatArray, n_nodes: int, error_rate: float
+) -> FloatArray:
+    """The precision of hidden errors, by weights that allow no more errors than places."""
+    power = less_conspicuous(scores, planted, weights, n_nodes, error_rate)
+    return hidden_precision(scores, planted, power, n_nodes, error_rate)
+
+
+@pytest.mark.parametrize("power", [2.0, 4.0])
+def test_no_more_errors_are_expected_than_there_are_places(power: float) -> None:
+    assert (excess(hidden_with_power, power) < 0.0).all()
+    places, _, planted, weights = corrected(0, power)
+    found = less_conspicuous(places, planted, weights, N, RATE)
+    expected = hidden_precision(places, planted, found, N, RATE)
+    assert (expected[np.argsort(-places)][50:] <= 0.501).all()  # at most one error for each place
+    assert (expected < hidden_precision(places, planted, weights, N, RATE) + 1e-9).all()
+
+
+def test_weights_that_are_taken_as_they_are_are_noticed() -> None:
+    """A mutant: real errors are as easy to see as the weights say."""
+    assert excess(hidden_precision, 4.0).max() > 0.15
+
+
+def test_weights_stay_where_places_stand_out_as_errors_should() -> None:
+    places, _, planted, weights = corrected(0, 0.5)
+    assert less_conspicuous(places, planted, weights, N, RATE / 4) is weights

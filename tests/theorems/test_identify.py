@@ -15,9 +15,9 @@ from tests.exact_moments import moment
 
 from sapwood.identify import MomentMap, Table, check, check_map, einsum
 from sapwood.identify.check import family_map
-from sapwood.identify.dual import Reals, Residues, null_space, rank
-from sapwood.identify.families import FAMILIES, family_of
-from sapwood.identify.jacobian import (
+from sapwood.identify.model.dual import Reals, Residues, null_space, rank
+from sapwood.identify.model.families import FAMILIES, family_of
+from sapwood.identify.model.jacobian import (
     SYMMETRIES,
     Symmetry,
     basis_changes,

@@ -16,8 +16,6 @@ from tests.exact_moments import moment
 
 from sapwood.core.errors import SapwoodError, SapwoodWarning
 from sapwood.core.topologies import sample_words
-from sapwood.identify.families import family_of, stationary
-from sapwood.identify.jacobian import draw_reals
 from sapwood.identify.learn import uniform, unmix
 from sapwood.identify.learn.uniform import UNIFORM_FAMILIES, em, fit_moments
 from sapwood.identify.learn.unmix import UnmixDEPIES, UnmixPCFGIE
@@ -28,6 +26,8 @@ from sapwood.identify.mixing import (
     pair_mixing,
     triple_mixing,
 )
+from sapwood.identify.model.families import family_of, stationary
+from sapwood.identify.model.jacobian import draw_reals
 from sapwood.identify.model.uniform_trees import SentenceCounts, UniformCounts, UniformTreeModel
 from sapwood.linalg import diagonalise
 

@@ -273,7 +273,7 @@ def test_depend_keeps_what_is_given(client: Client) -> None:
     assert [tree["heads"][0] for tree in found["k_best"]] == [0, 0]
     assert found["constraint_probability"] < 1.0
     clash = ask(client, "depend", 422, words=words, heads=[2, 1, None, None, None])
-    assert "words 1 and 2 hang on each other in a circle" in clash["error"]
+    assert "words 1 and 2 depend on each other in a cycle" in clash["error"]
     unknown = ask(client, "depend", 422, words=words, tags=["NOUNS", None, None, None, None])
     assert "which the model has never seen" in unknown["error"]
     tag = free["nodes"][0]["upos"]

@@ -32,6 +32,7 @@ PRIOR_ERRORS, PRIOR_PAIRS = 2.0, 100.0  # a Beta prior of the error rate, with m
 CONFUSABLE = 0.5
 LEAST_CONFUSED = 0.0025
 CONFIDENCE_Z = 1.645  # one-sided, 95 %
+MOST_POWER = 8.0  # of weights: with it, only errors that models find very likely count
 LEAST_PLACES = 50  # places, and planted errors, of which densities can be estimated
 _CELLS, _EM_ITERATIONS = 400, 300
 
@@ -122,11 +123,43 @@ def expected_precision(
     order = np.argsort(-scores, kind="stable")
     r = np.cumsum(like[order]) / np.arange(1, len(scores) + 1)
     rest = max(0.0, error_rate - explained)
+    weights = less_conspicuous(scores, planted, weights, n_nodes, rest)
     q = hidden_precision(scores, planted, weights, n_nodes, rest)[order]
     found = len(planted) - np.searchsorted(np.sort(planted), scores[order], side="left")
     out = np.empty(len(scores))
     out[order] = falling(np.minimum(r + (1 - r) * q, found / (found + 1.0)), np.ones(len(r)))
     return out
+
+
+def less_conspicuous(
+    scores: FloatArray,
+    planted: FloatArray,
+    weights: FloatArray,
+    n_nodes: int,
+    error_rate: float,
+) -> FloatArray:
+    """The weights of planted errors, to a power by which no more errors are expected than places.
+
+        t  =  the least number from 1 on with  eps N P1_t(s) <= n(s),  where n(s) >= LEAST_PLACES
+
+    P1_t is P1 by the weights to the power t: with larger t, real errors are more like those that
+    models make themselves. Where planted errors stand out and fewer places do than there should be
+    real errors, real errors must be harder to see: the treebank was corrected before. The
+    parameters are those of `expected_precision`.
+    """
+    ranked = np.sort(scores)[::-1][LEAST_PLACES - 1 :]
+
+    def is_possible(power: float) -> bool:
+        q = hidden_precision(scores, planted, weights**power, n_nodes, error_rate, ranked)
+        return bool((q <= 0.5).all())
+
+    low, high = 1.0, MOST_POWER
+    if is_possible(low) or not len(ranked):
+        return weights
+    while high - low > 0.01:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if is_possible(middle) else (middle, high)
+    return np.asarray(weights**high)
 
 
 def hidden_precision(
@@ -135,6 +168,7 @@ def hidden_precision(
     weights: FloatArray,
     n_nodes: int,
     error_rate: float,
+    at_least: FloatArray | None = None,
 ) -> FloatArray:
     """Precision of errors whose scores do not stand out, for all places with at least each score.
 
@@ -144,15 +178,17 @@ def hidden_precision(
     n(s) is the number of places of the treebank with at least the score s, and P1(s) a lower
     confidence bound of the weighted fraction of planted errors with at least this score. Which
     places of the treebank are errors is not known, so that all of them stand in the denominator,
-    beside the errors to expect. The parameters are those of `expected_precision`.
+    beside the errors to expect. The parameters are those of `expected_precision`; `at_least` are
+    the scores s, if they are not those of the places.
     """
     ranked = -np.sort(-scores)
+    s = scores if at_least is None else at_least
     below = np.argsort(planted, kind="stable")
     weight = weights[below]
-    at = np.searchsorted(planted[below], scores, side="left")
+    at = np.searchsorted(planted[below], s, side="left")
     above = np.append(np.cumsum(weight[::-1])[::-1], 0.0)[at] / weight.sum()
     p1 = lower_bound(above, weight.sum() ** 2 / (weight @ weight))
-    places = np.searchsorted(-ranked, -scores, side="right")  # equal scores stand together
+    places = np.searchsorted(-ranked, -s, side="right")  # equal scores stand together
     errors = error_rate * n_nodes * p1
     return np.asarray(errors / (errors + places))
 

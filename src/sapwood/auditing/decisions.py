@@ -22,9 +22,10 @@ import json
 import lzma
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from sapwood.core.outputs import check_output, hold_output, write_bytes
 FORMAT = "audit decisions 2"
 _READABLE = ("audit decisions 1", FORMAT)  # version 1 had no parts
 ACCEPT, REJECT, SKIP = "accept", "reject", "skip"
+MOST_PARTS_IN_PATCH = 5  # of a finding whose parts can be in a patch without the others
 _PACK: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
     ".gz": (gzip.decompress, lambda data: gzip.compress(data, mtime=0)),
     ".xz": (lzma.decompress, lzma.compress),
@@ -340,10 +342,70 @@ def patch_of(text: str, replacements: Sequence[Replacement]) -> dict[str, Any] |
     }  # fmt: skip
 
 
+def patches_of_parts(text: str, decision: Decision, correct: Correct) -> dict[str, Any] | None:
+    """What each part of an accepted finding replaces, and which parts can be accepted together.
+
+    Returns
+    -------
+    dict
+        `line` and `old`, the number of the first line and the lines that any part changes; `parts`,
+        the replacements of each part as `[start, end, text]`, in characters of these lines; `sets`,
+        lists of parts that can be corrected without the others, each by the replacements of its
+        parts. None for a finding of one part, of too many, or where no part can stand alone.
+    """
+    n = len(decision.parts)
+    if not 1 < n <= MOST_PARTS_IN_PATCH:
+        return None
+    alone = [_accepting(decision, [k], text, correct) or [] for k in range(n)]
+    every = [one for some in alone for one in some]
+    whole = patch_of(text, every) if every else None
+    if whole is None:
+        return None
+    first = text.rfind("\n", 0, min(one.start for one in every)) + 1
+    last = first + sum(map(len, whole["old"]))
+    inside = [
+        [Replacement(one.start - first, one.end - first, one.text) for one in some]
+        for some in alone
+    ]
+    sets = []
+    for size in range(1, n):
+        for some in combinations(range(n), size):
+            made = _accepting(decision, some, text, correct)
+            if made is None or not all(inside[k] for k in some):
+                continue
+            moved = [Replacement(one.start - first, one.end - first, one.text) for one in made]
+            with suppress(SapwoodError):  # parts that change the same characters
+                together = [one for k in some for one in inside[k]]
+                lines = text[first:last]
+                if replace_in(lines, together) == replace_in(lines, moved):
+                    sets.append(list(some))
+    if not sets:
+        return None
+    parts = [[list(one) for one in some] for some in inside]
+    return {"line": whole["line"], "old": whole["old"], "parts": parts, "sets": sets}
+
+
+def _accepting(
+    decision: Decision, accepted: Sequence[int], text: str, correct: Correct
+) -> Sequence[Replacement] | None:
+    """The replacements of some parts of a finding; None where these cannot stand alone."""
+    parts = tuple(
+        part._replace(decision=ACCEPT if k in accepted else SKIP)
+        for k, part in enumerate(decision.parts)
+    )
+    try:
+        return correct(text, replace(decision, parts=parts))
+    except SapwoodError:
+        return None
+
+
 def with_patches(
     findings: Iterable[dict[str, Any]], correct: Correct, *, encoding: str = "utf-8"
 ) -> list[dict[str, Any]]:
-    """Findings as plain data, each with a `patch` where its lines can be corrected."""
+    """Findings as plain data, with patches where their lines can be corrected.
+
+    `patch` is that of the whole finding, `part_patches` what `patches_of_parts` gives.
+    """
     rows, texts = list(findings), dict[str, str | None]()
     for row in rows:
         name = row["file"]
@@ -363,4 +425,8 @@ def with_patches(
             row["patch"] = patch_of(text, correct(text, one))
         except SapwoodError:
             continue
+        parts = (DecidedPart(SKIP, part["kind"], part["edit"]) for part in row.get("parts", ()))
+        of_parts = patches_of_parts(text, replace(one, parts=tuple(parts)), correct)
+        if of_parts is not None:
+            row["part_patches"] = of_parts
     return rows

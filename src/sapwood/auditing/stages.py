@@ -173,11 +173,16 @@ def audit_notes(
     notes = []
     if trust.precision_at_100 is None:
         n = trust.planted // len(scored.copies)
+        shown = (
+            f"of the first {n} places of a copy with {n} planted errors, "
+            f"{precision_at_planted(scored):.0%} were planted errors, and "
+            f"{trust.recall['all']:.0%} of these were among twice as many places."
+            if n
+            else "most copies of them have no planted error at all."
+        )
         notes.append(
-            f"{count(trust.trees, noun)} are too few for a list that can be trusted: of the first "
-            f"{n} places of a copy with {n} planted errors, {precision_at_planted(scored):.0%} "
-            f"were planted errors, and {trust.recall['all']:.0%} of these were among twice as many "
-            f"places. The precision among the first {N_FIRST} is not known."
+            f"{count(trust.trees, noun)} are too few for a list that can be trusted: {shown} The "
+            f"precision among the first {N_FIRST} is not known."
         )
     if documents != "documents":
         why = (
@@ -195,9 +200,10 @@ def audit_notes(
             "places."
         )
     if trust.repeated is not None and trust.repeated < N_FIRST:
+        few = f"Only {trust.repeated:,}" if trust.repeated else "No"
         notes.append(
-            f"Only {trust.repeated:,} {annotations} stand in passages that occur twice, so that "
-            "the error rate is mostly assumed."
+            f"{few} {annotations} stand in passages that occur twice, so that the error rate is "
+            "mostly assumed."
         )
     return tuple(notes)
 

@@ -254,9 +254,18 @@ def show_audit(
     elif out is None or top is not None:
         for one in shown.findings[: top or N_PRINTED]:
             print("\n".join(finding_lines(one)))
-    for note in found.trust.notes:
+    for note in (*found.trust.notes, *_unread_note(shown, found)):
         echo(f"note: {note}")
     echo(f"{count(len(found.findings), 'finding')} in {count(found.trust.trees, 'tree')}")
+
+
+def _unread_note(shown: Audit, found: Audit) -> list[str]:
+    """That the last findings are trees that could not be read, where the list ends before them."""
+    unread = [one for one in found.findings if one.kind == "unreadable"]
+    if not unread or unread[0] in shown.findings:
+        return []
+    first = f"the first in {unread[0].file}:{unread[0].line}"
+    return [f"{count(len(unread), 'tree')} could not be read ({first}); these findings come last."]
 
 
 def finding_lines(one: Finding) -> list[str]:
@@ -293,7 +302,7 @@ def trust_lines(trust: Trust) -> list[str]:
         ("words", f"{trust.words:,}"),
         ("documents", f"{trust.documents:,}"),
         ("folds", trust.folds),
-        ("errors planted", f"{trust.planted:,} ({trust.planted_rate:.0%} of brackets and tags)"),
+        ("errors planted", f"{trust.planted:,} ({trust.planted_rate:.0%} of all annotations)"),
         ("precision among the first 100", _percent(trust.precision_at_100)),
         *((f"recall: {kind}", _percent(value)) for kind, value in trust.recall.items()),
         ("assumed error rate", f"{trust.error_rate:.2%}"),

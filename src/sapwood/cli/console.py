@@ -1,7 +1,7 @@
 """What commands write on stderr: lines, numbered phases, and progress.
 
 Every write goes through one object, so that the changing line of a terminal is wiped before
-anything else is written. Off a terminal, a plain line tells every half minute how far the work is.
+anything else is written. Without a terminal, a plain line every half minute shows the progress.
 Nothing heavy is imported here.
 """
 
@@ -25,11 +25,11 @@ from sapwood.core.errors import count
 from sapwood.core.progress import Event, listening, step
 
 FAILED = 1  # the exit status of a command that could not do its work
-PERIOD = 0.2  # seconds between two drawings, and before a step is worth showing
-LOADING_PERIOD = 1.0  # seconds before a command that has reported nothing is worth a line
+PERIOD = 0.2  # seconds between two drawings, and before a step is shown
+LOADING_PERIOD = 1.0  # seconds before a line for a command that has reported nothing
 PLAIN_PERIOD = 30.0  # seconds between two lines where there is no terminal
 LEAST_SHARE, LEAST_SECONDS = 0.005, 1.0  # that must be done before the time left is estimated
-USUAL_WIDTH = 80  # characters of a terminal that does not tell its size
+USUAL_WIDTH = 80  # characters of a terminal of unknown size
 WIPE = "\r\x1b[K"
 LOADING = Event("loading ...")  # what a command does until it reports a step or writes something
 
@@ -45,7 +45,7 @@ class Display:
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self.clock = clock
-        self.is_open = False  # whether events are taken notice of
+        self.is_open = False  # whether events are shown
         self.is_live = True  # whether a changing line may be shown on a terminal
         self.is_silent = False
         self.lock = RLock()
@@ -53,7 +53,7 @@ class Display:
         self.pause = 0.0  # seconds of work that belongs to no step, such as compiling
         self._event: Event | None = None
         self._began: list[tuple[float, float]] = []  # of the steps in work: time, and `pause` then
-        self._share = (0.0, 0.0)  # when the step with a total began, and the largest share of it
+        self._share = (0.0, 0.0)  # when the step with a total began, and its largest fraction done
         self._drawn, self._last, self._last_plain = "", 0.0, 0.0
         self._wake: Condition | None = None
 
@@ -76,7 +76,7 @@ class Display:
     def listen(self, event: Event) -> None:
         """Take an event of progress, and show it."""
         if not self.is_open:
-            return  # of a step that ended late, such as one whose error was just shown
+            return  # an event of a step that ended after the command
         with self.lock:
             self.end_loading()
             now, depth = self.clock(), event.depth - event.is_over
@@ -99,7 +99,7 @@ class Display:
             self._write(text + "\n")
 
     def end_loading(self) -> None:
-        """Take note that the command has something else to show."""
+        """End the line that says that the command is loading."""
         with self.lock:
             if self._event is LOADING:
                 self._event, self._began = None, []
@@ -145,7 +145,7 @@ class Display:
         self._write(WIPE + text[: _width(sys.stderr) - 1])
 
     def text(self, now: float) -> str:
-        """The event in words, with the share that is done and the time that is left."""
+        """The event in words, with the fraction done and the remaining time."""
         event = self._event
         assert event is not None
         levels = in_words(event)
@@ -168,11 +168,11 @@ class Display:
     def _write(self, text: str) -> None:
         try:
             print(text, end="", file=sys.stderr, flush=True)
-        except OSError:  # nobody can read it: the work goes on
+        except OSError:  # stderr is closed: the work goes on
             abandon(sys.stderr)
 
     def _start_ticking(self) -> None:
-        """Let a thread draw while nothing is heard of the work."""
+        """Start the thread that redraws between events."""
         if self._wake is None:
             self._wake = Condition(self.lock)
             _thread.start_new_thread(self._tick, (self._wake,))  # not counted among our threads
@@ -275,7 +275,7 @@ def _is_pipe(stream: IO[str]) -> bool:
 
 
 def _mode(stream: IO[str]) -> int:
-    """What kind of file a stream is, as `stat` tells it; 0 for none."""
+    """The kind of file of a stream, as in `st_mode`; 0 for none."""
     try:
         return os.fstat(stream.fileno()).st_mode
     except (OSError, ValueError):
@@ -327,7 +327,7 @@ def clean_controls(text: str, *, colours: bool = False) -> str:
 
 
 def echo(text: str) -> None:
-    """Write one line for people, on stderr; where nobody can read it, the work goes on."""
+    """Write one line for people on stderr; a closed stderr does not end the work."""
     display.line(clean_controls(text))
 
 
@@ -339,7 +339,7 @@ def warn(doubts: Iterable[tuple[str, str]]) -> None:
 
 
 def is_colourful(stream: IO[str]) -> bool:
-    """Whether colours are wanted there: a terminal, and no NO_COLOR in the environment."""
+    """Whether to write colours: to a terminal, unless the environment has NO_COLOR."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -384,7 +384,7 @@ class CompileNotice:
         self._began: dict[str, float] = {}
 
     def watch(self, name: str, is_start: bool) -> None:
-        """Take note that the compilation of a kernel starts or ends."""
+        """Record that the compilation of a kernel starts or ends."""
         with display.lock:  # kernels are compiled in any thread
             if is_start:
                 self._began[name] = perf_counter()
@@ -393,7 +393,7 @@ class CompileNotice:
                 self.done.add(name)
                 seconds = perf_counter() - self._began.pop(name, perf_counter())
                 self.seconds += seconds
-                display.pause += seconds  # no step is slower for it
+                display.pause += seconds  # so that compiling does not count as work of a step
                 if not self._began:
                     display.overlay("")
 
@@ -415,5 +415,5 @@ notice = CompileNotice()
 
 
 def announce_compiling() -> None:
-    """Let the user know whenever a command has to compile something."""
+    """Show on stderr when a command compiles a kernel."""
     compile_watchers.append(notice.watch)

@@ -17,7 +17,7 @@ from sapwood.cli.inputs import HANKEL_LEARN, STDIN, as_kind, check_files, load_a
 from sapwood.cli.reports import fact_lines, name_some, score_text, show
 from sapwood.core.errors import SapwoodError, count
 from sapwood.core.learner import Method
-from sapwood.core.model_card import PURPOSES, warn_few, with_provenance
+from sapwood.core.model_card import PURPOSES, with_provenance
 from sapwood.execute.engine import Meter
 from sapwood.hankel.learn import BRACKET_METHODS, STRING_METHODS
 from sapwood.hankel.report import (
@@ -45,7 +45,7 @@ def load_strings_model(name: str) -> StringModel:
 
 
 def score_strings(model: StringModel, file: str, *, as_json: bool) -> None:
-    """Print the log of |f(x)| of each line, and its sign where the model has weights."""
+    """Print the log of |f(x)| of each line, and the sign where weights are no probabilities."""
     from sapwood.corpora.files import source_name
 
     report, name = ScoreReport("strings", model.is_probabilistic), source_name(file)
@@ -109,15 +109,15 @@ Signs of --partial, one a symbol, with or without blanks between them:
   .     nothing is known          >   in a pair with an earlier symbol
 
 \b
-Two symbols are a pair as in trees of `sapwood data convert rna`: a bracket
-from the first to the second, whose right part is the second symbol alone and
-whose left part begins with the first symbol alone.
+Two symbols are a pair as in trees of `sapwood data convert rna`: there is a
+bracket from the first to the second whose right child is the second symbol,
+and whose left child has the first symbol as its left child.
 
 \b
 --json writes one object a line: tree, pairs (in the notation of RNA), and with
---partial constraint_log_prob: the natural logarithm of the share that trees
-with these pairs have in the value of the string, where weights are
-probabilities that of the pairs given the string; null where it is not positive.
+--partial constraint_log_prob: the natural logarithm of the fraction of the
+string's value that is due to trees with these pairs (the probability of the
+pairs given the string, if weights are probabilities); null if not positive.
 
 \b
 Examples:
@@ -162,8 +162,8 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
         min=1e-9,
         max=1.0,
         metavar="F",
-        help="Basis factor: the share of all inside strings and contexts, the commonest, that "
-        "stand for columns and rows. Not for em.",
+        help="Basis factor: the fraction of the inside strings and contexts, the most frequent "
+        "ones, that are columns and rows of the Hankel matrix. Not for em.",
         show_default="0.1, and 0.001 without trees",
     ),
     solver: Solver | None = typer.Option(
@@ -182,6 +182,7 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
     as_json: opt.Json = False,
 ) -> None:
     """Learn a weighted grammar without labels, or an automaton, and write it to a file."""
+    opt.known_method(method, STRING_METHODS, "--method")
     chosen = (BRACKET_METHODS if supervised else STRING_METHODS)[method]
     given = {"n_states": states, "basis": basis, "solver": solver}
     given = {name: value for name, value in given.items() if value is not None}
@@ -196,10 +197,8 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
         if supervised and method == "wfa":
             data = Counter(tuple(tree.words()) for tree in data)
         learner = chosen.train(given | {"seed": seed, "engine": where}, data)
-    warn_few(learner.model_, n_strings, "string")
-    with_provenance(learner.model_, **{"treebanks" if supervised else "texts": [file]}).save(
-        out, force=force
-    )
+    origin = {"treebanks" if supervised else "texts": [file]}
+    with_provenance(learner.model_, (n_strings, "string"), **origin).save(out, force=force)
     report = learn_report(learner) | {"model": str(out)} | meter.as_dict()
     if report["wide_nodes"]:
         wide = count(report["wide_nodes"], "node")
@@ -298,7 +297,7 @@ def print_values(
 ) -> None:
     """Print the value f(x) of each string, one a line; it may be negative.
 
-    An empty line stays empty. What is no probability is told on stderr.
+    An empty line stays empty. The number of negative values is written on stderr.
     """
     from sapwood.corpora.files import source_name
 
@@ -335,16 +334,16 @@ def parse_strings(
     partial: bool = typer.Option(
         False,
         "--partial",
-        help="Behind each string, on the next line or after a tab, stands what is known of its "
-        "pairs, in the notation of RNA programs (below). Not for strings that are bracketed "
-        "freely: every one needs its signs.",
+        help="FILE has constraints on the pairs of each string, on the next line or after a tab, "
+        "in the notation of RNA programs (below). Not for strings without constraints: each needs "
+        "its signs.",
     ),
     as_json: opt.Json = False,
 ) -> None:
     """Print the best bracketing of each string, one tree a line, all labels X.
 
-    It is the one whose brackets have the largest shares in the value of the string. A string of
-    the value 0 is bracketed to the right.
+    It is the bracketing with the largest sum of posteriors of its brackets. A string of the value 0
+    is bracketed to the right.
     """
     from sapwood.corpora.files import source_name
     from sapwood.hankel.model.weighted_grammar import WeightedGrammar

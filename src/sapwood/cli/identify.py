@@ -1,4 +1,4 @@
-"""`sapwood identify` and `unmix`: what can be learnt without trees at all, and learning it."""
+"""`sapwood identify` and `unmix`: models that can be learnt without trees, and learning them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
         min=1,
         max=5,
         metavar="N",
-        help="Of bounds: how many rules below a node features tell; 1 is its own rule or word. Not "
+        help="Of bounds: how many rules below a node features see; 1 is its own rule or word. Not "
         "above 2 for more than 16 states: it takes long.",
         show_default="1",
     ),
@@ -115,14 +115,14 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
     seed: int = typer.Option(0, min=0, metavar="N", help="For the random points."),
     as_json: opt.Json = False,
 ) -> None:
-    """Tell whether the parameters of a family of parsing models can be learnt from moments.
+    """Say whether the parameters of a family of parsing models can be learnt from moments.
 
     The rank of the moments' Jacobian is computed exactly. A model is identifiable if it equals the
     number of non-redundant parameters; else the report says what cannot be learnt, and what would
     help. Both answers end with status 0.
 
-    `bounds` takes a grammar as the truth, and tells how many of its trees would surely be enough to
-    learn it back by the spectral method: a guarantee, and far more than is needed.
+    `bounds` takes a grammar as the truth, and prints a number of its trees from which the spectral
+    method learns it again: the number is guaranteed to suffice, and far larger than needed.
     """
     family = family.lower()  # papers write them in capitals
     sizes = {"--words": words, "--states": states, "--moments": moments}
@@ -179,9 +179,9 @@ def _show_family(
     family: str, question: dict[str, Any], *, with_directions: bool, as_json: bool
 ) -> None:
     """Print whether one family can be learnt from some moments."""
-    from sapwood.identify.families import family_of
+    from sapwood.identify.model.families import family_of
 
-    family_of(family)  # an unknown name is worth more than a missing size
+    family_of(family)  # an unknown name is reported before a missing size
     for name in ("words", "length"):
         if question[name] is None:
             raise typer.BadParameter("missing; say how many", param_hint=f"--{name}")
@@ -211,7 +211,7 @@ def _table_text(rows: list[dict[str, Any]], sizes: tuple[int, int, int]) -> Iter
     yield ""
     yield f"Exact ranks for words 2 to {words}, states 2 to {min(words, states)} (at most as many"
     yield f"as words), and every length L from 2 to {length}. Paper: Hsu, Kakade and Liang (2012),"
-    yield "Figure 2, as far as the columns of our copy can be told apart."
+    yield "Figure 2, as far as the columns of our copy are legible."
 
 
 N_WEAKEST = 5  # labels that are named
@@ -220,7 +220,7 @@ N_WEAKEST = 5  # labels that are named
 CAVEATS = (
     "Enough, but far from necessary: of random grammars of 2 states and 8 words the theorem",
     "asks for more than 1e28 trees for an error of 0.1, where 10,000 are enough. Its constants",
-    "are unknown and taken as 1. The numbers tell grammars and labels apart, and plan no corpus.",
+    "are unknown and taken as 1. The numbers compare grammars and labels; they plan no corpus.",
 )
 
 
@@ -439,7 +439,7 @@ def _state_lines(report: dict[str, Any], top: int) -> Iterator[str]:
 
 
 def _word_lines(report: dict[str, Any], top: int) -> Iterator[str]:
-    """A row for each of the commonest words: its share, and its arguments."""
+    """A row for each of the most frequent words: its frequency, and its arguments."""
     root, argument = report["parameters"].values()
     shown = report["vocabulary"][:top]
     width = max(len(word) for word in (*shown, "head"))

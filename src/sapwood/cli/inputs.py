@@ -392,6 +392,8 @@ def _partial_heads(cells: list[str], lines: list[int]) -> list[int | None]:
     for word, (cell, line) in enumerate(zip(cells, lines, strict=True), 1):
         if cell != EMPTY and not (cell.isdecimal() and cell.isascii() and len(cell) < 9):
             msg = f"word {word} has the head {cell!r}, expected a number, or _ where it is free"
-            raise CorpusError(msg, line=line, hint="column 7 is the place of the head, 0 the root")
+            raise CorpusError(
+                msg, line=line, hint="column 7 is the position of the head, 0 the root"
+            )
         heads.append(None if cell == EMPTY else int(cell))
     return heads

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from math import inf
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sapwood.cli.console import echo
-from sapwood.constituency.learn.registry import METHODS
 from sapwood.core.errors import count
 from sapwood.core.learner import Method, Parameter
 from sapwood.core.progress import note, step
@@ -317,18 +316,12 @@ TREE_OPTIONS = {
 }  # fmt: skip
 
 
-def known_method_of(methods: Mapping[str, Method]) -> Callable[[str], str]:
-    """A check of a method's name: the name itself, or a usage error that lists what exists."""
-
-    def known_method(name: str) -> str:
-        if name not in methods:
-            raise typer.BadParameter(f"{name!r} is not one of the methods: {', '.join(methods)}")
-        return name
-
-    return known_method
-
-
-known_method = known_method_of(METHODS)
+def known_method(name: str, methods: Mapping[str, Method], option: str | None = None) -> str:
+    """The name of a method; a usage error that lists the methods where it is none of them."""
+    if name not in methods:
+        msg = f"{name!r} is not one of the methods: {', '.join(methods)}"
+        raise typer.BadParameter(msg, param_hint=option)
+    return name
 
 
 def describe_methods(methods: Mapping[str, Method]) -> str:
@@ -337,11 +330,8 @@ def describe_methods(methods: Mapping[str, Method]) -> str:
 
 
 def method_option(default: str, methods: Mapping[str, Method]) -> Any:
-    """The option `--method`, whose help says what each method does."""
-    return typer.Option(
-        default, "--method", callback=known_method_of(methods), metavar="METHOD",
-        help=f"{describe_methods(methods)}.",
-    )  # fmt: skip
+    """The option `--method`, whose help says what each method does; `known_method` checks it."""
+    return typer.Option(default, "--method", metavar="METHOD", help=f"{describe_methods(methods)}.")
 
 
 def parameter_option(default: object, declared: Parameter, more: str = "", **how: Any) -> Any:
@@ -357,7 +347,7 @@ def refuse_what_does_not_apply(
     method: str,
     given: Mapping[str, Any],
 ) -> None:
-    """A usage error for an option that the method has no parameter for, or not with this value.
+    """Refuse unknown methods, options that do not apply to the method, and values out of range.
 
     Parameters
     ----------
@@ -366,6 +356,7 @@ def refuse_what_does_not_apply(
     given
         Values of options; None for those that were left out.
     """
+    known_method(method, methods, "--method")
     for name in [name for name, value in given.items() if value is not None]:
         domains = methods[method].domains(options[name])
         if not domains:

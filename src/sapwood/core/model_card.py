@@ -13,8 +13,15 @@ if TYPE_CHECKING:
     from sapwood.core.model_files import SavedModel
 
 
-def with_provenance(model: Any, **origin: Any) -> Any:
+def with_provenance(model: Any, *examples: tuple[int, str], **origin: Any) -> Any:
     """The model of any kind with a record of where it comes from, and of what made it.
+
+    Parameters
+    ----------
+    examples
+        What the model was learnt from, as for `warn_few`, which warns where it is little.
+    origin
+        The entries of the record.
 
     Examples
     --------
@@ -24,6 +31,8 @@ def with_provenance(model: Any, **origin: Any) -> Any:
     """
     from sapwood import __version__
 
+    for n, noun in examples:
+        warn_few(model, n, noun)
     return replace(model, record={**model.record, **origin, "sapwood": __version__})
 
 

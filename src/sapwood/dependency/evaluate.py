@@ -1,7 +1,8 @@
 """Attachment scores of predicted dependency trees, and significance of differences.
 
-Counted as by the evaluation script of CoNLL 2018 on gold tokens: words are matched by position, all
-words count, punctuation too; a relation is right if its universal part, before the colon, is.
+Scores are those of the evaluation script of CoNLL 2018 on gold tokens: words are matched by
+position, punctuation counts, and a relation is right if its universal part, before the colon, is
+right.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sapwood.core.errors import CorpusError, count
 from sapwood.dependency.data.bank import ArcBank, ArcBankLike, as_arc_bank
 
 N_BOOTSTRAP_SAMPLES = 10_000
-_CHUNK = 250  # samples held at once
+_CHUNK = 250  # samples in memory at a time
 ATTACHMENT_FIGURES = ("uas", "las", "complete", "upos")
 
 
@@ -28,8 +29,8 @@ class AttachmentScores:
     Attributes
     ----------
     n_words, n_heads, n_labelled, n_tags
-        Of each sentence: its words, and the words with the right head, with the right head and
-        relation, with the right universal tag.
+        For each sentence the number of words, of words with the right head, of words with the right
+        head and relation, and of words with the right universal tag.
     """
 
     n_words: IntArray
@@ -195,7 +196,7 @@ def compare_attachment(
     Parameters
     ----------
     scores, other
-        Of two outputs for the same gold trees; the difference is the first minus the second.
+        Scores of two outputs for the same gold trees; the difference is the first minus the second.
     figure
         One of `ATTACHMENT_FIGURES`.
     n_samples
@@ -225,7 +226,7 @@ def compare_attachment(
 
 
 def _resamples(n: int, n_samples: int, seed: int) -> Iterator[FloatArray]:
-    """How often each of n sentences is drawn by each sample, some samples at a time."""
+    """How often each sample draws each of n sentences, `_CHUNK` samples at a time."""
     rng = np.random.default_rng(seed)
     for size in _chunks(n_samples):
         drawn = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]

@@ -76,14 +76,15 @@ def depend_answer(parse: ArcParse | RerankedParse, k: int = 1) -> dict[str, Any]
 
 
 def parse_record(parse: ArcParse | RerankedParse, k: int = 0) -> dict[str, Any]:
-    """A parsed sentence in few words, without drawings.
+    """A parsed sentence as a short record, without drawings.
 
     Returns
     -------
     dict
         `words`, `upos`, `xpos`, `heads` and `relations` of the tree, `posteriors` of its heads,
         `constraint_log_prob`, and for a positive `k` the list `k_best` of `score`, `heads` and
-        `relations`. Sentences of running text also have what `text_fields` tells.
+        `relations`. Sentences of running text also have the entries of
+        `text_fields`.
     """
     from sapwood.dependency.data.texts import text_fields
 

@@ -6,15 +6,15 @@ RNA structures are dot-bracket text:
     GAAAC
     (...)
 
-Trees are binary. A pair of bases is `P`, of `QG` and the closing base; `QG` is the opening base, a
-G, and all that the pair encloses. Neighbours at one depth are joined by `S`, right-branching. Tags
-of paired bases name them too, `OG` and `CC`: so one rule, P -> QG CC, says which two bases are
-paired, and features of trees, which look at labels, see it.
+Trees are binary. The node `P` of a pair of bases has two children: `QG`, which holds the opening
+base, a G, and everything that the pair encloses, and the closing base. Neighbours at one depth are
+joined by `S`, right-branching. Tags of paired bases have the base in their names, `OG` and `CC`, so
+the rule P -> QG CC names the two bases of the pair, and features of labels see it.
 
-The brackets alone tell the pairs: the right child of a pair node is a base, the left child is not,
-and the left child's left child is.
+The pairs can be read off the brackets without labels: the right child of a pair node is a base, its
+left child is not a base, and the left child of that is a base.
 
-What is known of the pairs of a string is written in the same notation, with more signs:
+Constraints on the pairs of a string are written in the same notation, with more signs:
 
     ( )    these two are a pair           |    in some pair
     x      in no pair                     <    in a pair with a later symbol
@@ -78,7 +78,7 @@ def bracket(tree: Tree) -> tuple[Bracketed, int]:
     words = [node.word for node in tree.preterminals()]
     splits: list[tuple[int, int, int]] = []
     n_wide, position = 0, len(words)
-    done: list[int] = []  # starts of finished nodes, the leftmost last: read from the right
+    done: list[int] = []  # starts of finished nodes, the leftmost last
     for node in reversed(list(tree.nodes())):
         if node.is_preterminal:
             position -= 1
@@ -126,7 +126,7 @@ def read_structures(lines: Iterable[str], file: str | None = None) -> Iterator[S
     Raises
     ------
     CorpusError
-        For a record that is cut short, of two lengths, with other signs, or unbalanced.
+        For a record that is incomplete, unbalanced, has two lengths, or has other signs.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def _sequence(items: Sequence[Tree]) -> Tree:
 
 
 def tree_structure(tree: Tree | Bracketed) -> tuple[str, str]:
-    """Bases and dot-brackets of a tree, from its brackets alone.
+    """Bases and dot-brackets of a tree, from its brackets without labels.
 
     Raises
     ------

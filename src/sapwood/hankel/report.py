@@ -117,7 +117,7 @@ def bracket_record(
     -------
     dict
         `tree` and `pairs`, None for an empty string, and for given pairs `constraint_log_prob`,
-        None where their share in the value of the string is not positive.
+        None where their fraction of the value of the string is not positive.
     """
     from sapwood.hankel.data import pair_signs
 
@@ -125,8 +125,8 @@ def bracket_record(
         return {"tree": None, "pairs": None}
     record: dict[str, Any] = {"tree": str(found.tree()), "pairs": pair_signs(found)}
     if pairs is not None:
-        share = model.pair_log_prob(found.words, pairs)
-        record["constraint_log_prob"] = share.log if share.sign > 0 else None
+        fraction = model.pair_log_prob(found.words, pairs)
+        record["constraint_log_prob"] = fraction.log if fraction.sign > 0 else None
     return record
 
 

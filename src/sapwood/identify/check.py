@@ -21,8 +21,16 @@ import numpy as np
 
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError, count
-from sapwood.identify.dual import AnyArray, Array, NullSpace, Reals, Residues, null_space, rank
-from sapwood.identify.families import (
+from sapwood.identify.model.dual import (
+    AnyArray,
+    Array,
+    NullSpace,
+    Reals,
+    Residues,
+    null_space,
+    rank,
+)
+from sapwood.identify.model.families import (
     Family,
     Observation,
     Parameters,
@@ -30,8 +38,8 @@ from sapwood.identify.families import (
     family_of,
     observations,
 )
-from sapwood.identify.families import moments as moments_at
-from sapwood.identify.jacobian import (
+from sapwood.identify.model.families import moments as moments_at
+from sapwood.identify.model.jacobian import (
     N_DIRECTIONS,
     SYMMETRIES,
     MomentMap,

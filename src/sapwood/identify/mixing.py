@@ -19,9 +19,9 @@ Notation
     D(w)        projective dependency trees by words, w + 2 w^2 + 7 w^3 + 30 w^4 + ..
     F(w)        dependents on one side of a head, 1 / (1 - D(w)); D(w) = w F(w)^2
 
-Constituency, rows (i < j; k), columns `TriplePaths`. The three leaves meet in two branchings. Of
-the words on a path each internal node hangs a subtree on the left or on the right, so a path of p
-free steps with u to its left and v to its right counts (C(u) + C(v))^p.
+Constituency, rows (i < j; k), columns `TriplePaths`. The three leaves meet in two branchings. Each
+internal node of a path has a further subtree on the left or on the right, so a path of p free steps
+with u to its left and v to its right counts (C(u) + C(v))^p.
 
 Dependency, rows (i < j), columns `PairPaths`. A descendant at depth q of a node, with u between
 the two and v behind it, counts F(u)^2 F(v)^2 (D(u) F(v) + D(v) F(u))^(q-1).

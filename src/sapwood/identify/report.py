@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sapwood.core.errors import SapwoodError
 from sapwood.core.progress import counted
 from sapwood.identify.check import Report, check, family_map, remedy
-from sapwood.identify.families import FAMILIES, NAMED, Observation, observations
+from sapwood.identify.model.families import FAMILIES, NAMED, Observation, observations
 
 if TYPE_CHECKING:
     from sapwood.identify.learn.unmix import UnmixDEPIES, UnmixPCFGIE

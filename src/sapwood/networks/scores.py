@@ -18,13 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from sapwood.core.arrays import BoolArray, FloatArray, IntArray, ranges
 from sapwood.networks.network import (
     Dropout,
+    EncoderSizes,
     Mask,
     Network,
     Packing,
@@ -33,7 +35,14 @@ from sapwood.networks.network import (
     SentenceEncoder,
     glorot_uniform,
 )
-from sapwood.networks.training import SIDE_LOSS, Batch, cross_entropy
+from sapwood.networks.training import (
+    SIDE_LOSS,
+    Batch,
+    NetworkPlan,
+    NetworkTrainer,
+    PartGradient,
+    cross_entropy,
+)
 
 INITIAL_LABEL_SCORE = -3.0  # most spans have no label
 NEGLIGIBLE_GRADIENT = 1e-4  # of the largest: spans below it are left out of the backward pass
@@ -409,3 +418,39 @@ def arc_loss(
         *biaffine_relations_backward(P, G, vectors, trace, d_relations),
     ]
     return loss, arc_vectors_backward(P, G, vectors, packing, d_vectors)
+
+
+class ArcNetworkTrainer(NetworkTrainer):
+    """Sentences with the heads, tags and relations of their words, and a network to learn them.
+
+    Parameters
+    ----------
+    heads : [n]
+        Head of each word in its sentence; 0 for the root.
+    tags, relations
+        Their number, and that of each word, [n].
+    """
+
+    def __init__(
+        self,
+        sentences: Sequence[Sequence[str]],
+        heads: npt.NDArray[Any],
+        tags: tuple[int, IntArray],
+        relations: tuple[int, IntArray],
+        plan: NetworkPlan,
+        sizes: tuple[EncoderSizes, ArcSizes],
+    ) -> None:
+        encoder, arcs = sizes
+        shapes = arcs.shapes(2 * encoder.state, relations[0])
+        super().__init__(sentences, encoder, encoder.shapes(tags[0]) | shapes, init_arcs, plan)
+        # one row a word, and one a root, which is never read
+        self.head, self.tag, self.relation = np.zeros((3, len(self.is_word)), np.int64)
+        self.head[self.is_word] = heads
+        self.tag[self.is_word], self.relation[self.is_word] = tags[1], relations[1]
+
+    def gradient(self, sentences: IntArray, rng: np.random.Generator, n_words: int) -> PartGradient:
+        """Loss and gradient of some sentences, longest first."""
+        batch = self.encode(sentences, rng)
+        row = batch.rows[self.is_word[batch.rows]]
+        loss, d_states = arc_loss(self.P, batch, self.head[row], self.relation[row], n_words)
+        return self.encode_backward(batch, loss, d_states, self.tag[row], n_words)

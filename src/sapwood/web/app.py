@@ -426,7 +426,7 @@ def _states(app: FastAPI, server: ServerState) -> None:
 
     @server.route(app, "/api/states", "states", kind=TREES)
     def states(asked: schemas.StatesRequest, loaded: LoadedModel, _: Check) -> Any:
-        """The states of a label side by side: shares, rules or words, contexts, singular values."""
+        """The states of a label: frequencies, rules or words, contexts, singular values."""
         return {"symbols": loaded.atlas(asked.member).cards(asked.label)}
 
     @server.route(app, "/api/state", "states", kind=TREES)

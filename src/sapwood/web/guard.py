@@ -75,10 +75,10 @@ class Refusal(Exception):  # noqa: N818 - the request is at fault, not the serve
 
 def error_body(error: SapwoodError) -> dict[str, Any]:
     """The JSON body for an error of Sapwood, with line and column where there are any."""
-    told: dict[str, Any] = {"error": str(error), "hint": error.hint}
+    body: dict[str, Any] = {"error": str(error), "hint": error.hint}
     if isinstance(error, CorpusError):
-        told |= {"error": error.message, "line": error.line, "column": error.column}
-    return told
+        body |= {"error": error.message, "line": error.line, "column": error.column}
+    return body
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ MOST_RETRY_SECONDS = 60  # largest value of Retry-After
 
 
 class _GivenUp(Exception):  # noqa: N818 - control flow, not an error
-    """Raised in work whose answer nobody waits for."""
+    """Raised in work whose client has gone."""
 
 
 class Pool:

@@ -97,14 +97,14 @@ def random_free(text: str, old: Annotation, new: Annotation, words: list[str]) -
 
 
 def test_a_part_that_needs_another_is_named() -> None:
-    """Words 1 and 2 would hang on each other, unless word 2 moves as well."""
+    """Words 1 and 2 would depend on each other, unless word 2 moves as well."""
     old, new = Arcs(["a", "b", "c"], [3, 1, 0]), Arcs(["a", "b", "c"], [2, 3, 0])
     parts = (
         DecidedPart(ACCEPT, "head", {"words": [1], "heads": [2], "relations": ["x"], "tag": None}),
         DecidedPart(SKIP, "head", {"words": [2], "heads": [3], "relations": ["x"], "tag": None}),
     )
     decision = Decision("f", "a", 1, 1, ACCEPT, str(old), str(new), parts)
-    with pytest.raises(CorpusError, match="words 1 and 2 hang on each other") as caught:
+    with pytest.raises(CorpusError, match="words 1 and 2 depend on each other") as caught:
         ArcCorrector()(f"{old}\n\n", decision)
     assert caught.value.hint == "accept part 2 as well, or none of these"
 

@@ -12,16 +12,18 @@ from hypothesis import strategies as st
 from tests.dependency.audit.conllu_texts import judgement, random_annotation
 
 from sapwood.auditing.nuclei import Nuclei
-from sapwood.dependency.audit.edits import edits_between, tag_edit
+from sapwood.dependency.audit.edits import edits_between, relation_edit, tag_edit
 from sapwood.dependency.audit.located import Annotation, LocatedSentence
 from sapwood.dependency.audit.run import ArcAuditSettings, ArcEvidence, candidates
 from sapwood.dependency.audit.signals import (
     Disagreements,
     Scene,
+    _rivals,
     change_keys,
     is_supported,
     spans_of,
 )
+from sapwood.dependency.data.transform import lift_heads
 
 HERE = Annotation(("NOUN", "VERB", "ADP"), (2, 0, 2), ("obj", "root", "case"))
 BEST = Annotation(("NOUN", "VERB", "ADV"), (2, 0, 1), ("nsubj", "root", "case"))
@@ -38,7 +40,7 @@ def test_what_models_change_everywhere_is_told_from_what_they_change_once() -> N
     bests = [BEST, BEST, BEST, HERE]
     judged = [judgement(best, random.Random(k)) for k, best in enumerate(bests)]
     counts = Disagreements(sentences, judged)
-    scene = Scene(0, sentences[0].words, HERE, 0, judged[0])
+    scene = Scene(0, sentences[0].words, HERE, 0, judged[0], HERE.heads)
     found = {
         edit.kind: counts.signals(scene, edit)
         for edit in edits_between(sentences[0].words, HERE, judged[0])
@@ -55,7 +57,7 @@ def test_a_planted_error_is_not_its_own_witness() -> None:
     counts = Disagreements(sentences, [judged])
     wrong = HERE._replace(upos=("X", "VERB", "ADP"))
     (edit,) = edits_between(["a", "b", "c"], wrong, judged)
-    scene = Scene(0, ["a", "b", "c"], wrong, 0, judged)
+    scene = Scene(0, ["a", "b", "c"], wrong, 0, judged, wrong.heads)
     assert counts.signals(scene, edit) == pytest.approx([log(0.1), 0.0] * 2)
 
 
@@ -97,10 +99,23 @@ def test_disagreements_are_those_of_a_plain_count(seed: int, sizes: list[int]) -
         for _, change in change_keys(one.words, one.annotation, edit)
     ]
     for k, (one, best) in enumerate(zip(sentences, judged, strict=True)):
-        scene = Scene(k, one.words, one.annotation, 0, best)
+        scene = Scene(k, one.words, one.annotation, 0, best, lift_heads(one.annotation.heads))
         for edit in edits_between(one.words, one.annotation, best):
             ns = [
                 sum(change == other for *place, other in every if place != [k, edit.words[0]])
                 for _, change in change_keys(one.words, one.annotation, edit)
             ]
             assert counts.signals(scene, edit)[1::2] == pytest.approx([log(1 + n) for n in ns])
+
+
+def test_a_second_object_speaks_against_an_edit() -> None:
+    """`what are you using`: there is a subject, so that `what` can be none."""
+    tree = Annotation(
+        ("PRON", "AUX", "PRON", "VERB"), (4, 4, 4, 0), ("obj", "aux", "nsubj", "root")
+    )
+    assert _rivals(tree, relation_edit("relation", 1, tree, "nsubj")) == (0.0, 1.0)
+    twice = tree._replace(relations=("nsubj", "aux", "nsubj", "root"))
+    assert _rivals(twice, relation_edit("relation", 1, twice, "obj")) == (1.0, 0.0)
+    outer = tree._replace(relations=("nsubj:outer", "aux", "nsubj", "root"))
+    assert _rivals(outer, relation_edit("relation", 1, outer, "obj")) == (0.0, 0.0)
+    assert _rivals(tree, tag_edit("tag", 1, tree, "DET")) == (0.0, 0.0)

@@ -127,8 +127,8 @@ def test_pickles_and_digests() -> None:
 @pytest.mark.parametrize(
     ("heads", "message", "place"),
     [
-        ([2, 1, 0], "words 1 and 2 hang on each other", 1),
-        ([2, 3, 1], "hang on each other", 1),
+        ([2, 1, 0], "words 1 and 2 depend on each other", 1),
+        ([2, 3, 1], "depend on each other", 1),
         ([0, 3, 2], "words 2 and 3", 2),
         ([0, 0, 1], "two roots: words 1 and 2", 2),
         ([0, 4, 1], "word 2 has the head 4, but the sentence has 3 words", 2),

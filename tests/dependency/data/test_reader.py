@@ -61,7 +61,7 @@ def test_the_last_sentence_needs_no_blank_line_and_others_may_have_more() -> Non
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        (rows((1, 2), (2, 1)), 1, "words 1 and 2 hang on each other in a circle"),
+        (rows((1, 2), (2, 1)), 1, "words 1 and 2 depend on each other in a cycle"),
         (rows((1, 0), (2, 0)), 2, "two roots: words 1 and 2"),
         (rows((1, 0), (2, "_")), 2, "word 2 has no head"),
         (rows((1, 0), (2, "x")), 2, "word 2 has the head 'x', expected a number"),

@@ -180,7 +180,7 @@ def test_a_model_without_a_parser_ranks_lists_alone() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"column": "lemma"}, "tags stand in"),
+        ({"column": "lemma"}, "tags are in the column"),
         ({"weights": np.zeros(3)}, "expected a power of 2"),
         ({"weights": np.zeros(4, np.float32)}, "float32"),
         ({"dense": np.zeros(3)}, "3 dense weights, expected 2"),

@@ -301,8 +301,8 @@ def test_a_pair_that_was_never_seen_is_kept() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"heads": [2, 1, None]}, "words 1 and 2 hang on each other in a circle"),
-        ({"heads": [2, 3, 1]}, "words 1, 2 and 3 hang on each other in a circle"),
+        ({"heads": [2, 1, None]}, "words 1 and 2 depend on each other in a cycle"),
+        ({"heads": [2, 3, 1]}, "words 1, 2 and 3 depend on each other in a cycle"),
         ({"heads": [0, None, 0]}, "words 1 and 3 both have the head 0, and a tree has one root"),
         ({"heads": [4, None, None]}, "word 1 has the head 4, but the sentence has 3 words"),
         ({"heads": [-2, None, None]}, "word 1 has the head -2, but"),

@@ -115,7 +115,7 @@ def compare_methods(  # noqa: PLR0913 - every option of the command is an argume
 
 def _runs(methods: str, states: str) -> list[tuple[str, int]]:
     """All rows, in the order asked for; a method without states once."""
-    names = [opt.known_method(name) for name in _parts("--methods", methods)]
+    names = [opt.known_method(name, METHODS) for name in _parts("--methods", methods)]
     numbers = _parts("--states", states)
     for text in numbers:
         if not text.isdecimal() or not 1 <= int(text) <= MAX_STATES:

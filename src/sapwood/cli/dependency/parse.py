@@ -1,4 +1,4 @@
-"""`sapwood depend parse`, `rerank` and `score`: what models of dependency trees are used for."""
+"""`sapwood depend parse`, `rerank` and `score`: the uses of models of dependency trees."""
 
 from __future__ import annotations
 
@@ -100,17 +100,17 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     partial: bool = typer.Option(
         False,
         "--partial",
-        help="Keep the heads and relations that are filled in, and parse what is left (_). Heads "
-        "that no projective tree with one root has are refused, with the two that clash. Not for "
-        "gold trees: all of their heads would be kept.",
+        help="Keep the heads and relations that are filled in, and predict the others (_). Heads "
+        "that no projective tree with one root has are refused; the message names two that clash. "
+        "Not for gold trees: all of their heads would be kept.",
     ),
     n_best: int | None = typer.Option(
         None,
         "--n-best",
         min=1,
         metavar="K",
-        help="The K best trees of each sentence, each with comments that tell its sentence, rank "
-        "and score.",
+        help="The K best trees of each sentence, each with comments for its sentence, rank and "
+        "score.",
     ),
     scores: bool = typer.Option(
         False, "--scores", help="Add the posterior of each arc to the last column, as Posterior=P."
@@ -168,7 +168,7 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
         for n_done, answer in enumerate(where.stream(_answer, numbered, parser, layout), 1):
             target.write(answer)
             if out is None:
-                target.flush()  # whoever reads a pipe may be waiting for this very sentence
+                target.flush()  # the reader of a pipe may be waiting for this sentence
             advance(n_done)
     reading.echo_skipped()
     seconds = perf_counter() - started
@@ -204,7 +204,7 @@ def _sentences(file: str, reading: ArcReading, *, text: bool) -> Generator[Arcs,
 def _running(
     file: str, reading: ArcReading, how: RawText, parser: ArcParser | RerankingParser
 ) -> Generator[Arcs, None, None]:
-    """The sentences of running text, with the places of their words in the last column."""
+    """The sentences of running text, with the offsets of their words in the last column."""
     from sapwood.corpora.conventions import UD, convention_of
     from sapwood.corpora.files import source_name
     from sapwood.corpora.sentences import refuse_other_kinds
@@ -239,8 +239,8 @@ class _Layout:
 
     def _ranked(self, number: int, parse: ArcParse | RerankedParse, k: int) -> Iterator[str]:
         for rank, best in enumerate(parse.k_best(k), 1):
-            told = (f"# sentence = {number}", f"# rank = {rank}", f"# score = {best.score:.6f}")
-            arcs = replace(best.arcs, comments=(*best.arcs.comments, *told))
+            listed = f"# sentence = {number}", f"# rank = {rank}", f"# score = {best.score:.6f}"
+            arcs = replace(best.arcs, comments=(*best.arcs.comments, *listed))
             if self.scores:
                 chosen = [float(parse.posteriors[m, h]) for m, h in enumerate(best.arcs.heads)]
                 arcs = _with_posteriors(arcs, chosen)
@@ -248,21 +248,21 @@ class _Layout:
 
 
 def _with_posteriors(arcs: Arcs, posteriors: Iterable[float]) -> Arcs:
-    """The posterior of each word's arc in the last column, behind what is there."""
+    """Append the posterior of each word's arc to the last column."""
     from sapwood.dependency.data.bank import EMPTY, ID, MISC
 
-    rows, left = arcs.all_rows(), iter(posteriors)
+    rows, remaining = arcs.all_rows(), iter(posteriors)
     for row in rows:
         if row[ID].isdecimal():
-            told = f"Posterior={next(left):.4f}"
-            row[MISC] = told if row[MISC] == EMPTY else f"{row[MISC]}|{told}"
+            entry = f"Posterior={next(remaining):.4f}"
+            row[MISC] = entry if row[MISC] == EMPTY else f"{row[MISC]}|{entry}"
     return replace(arcs, rows=tuple(map(tuple, rows)))
 
 
 def _answer(
     numbered: tuple[int, Arcs | PartialArcs], parser: ArcParser | RerankingParser, layout: _Layout
 ) -> str:
-    # Written out here, in the worker: lists of trees cost more than the parse.
+    # The text is made in the worker: k-best lists of trees cost more than the parse.
     number, arcs = numbered
     return layout.text(number, parser.parse(arcs))
 
@@ -335,7 +335,7 @@ def score_arcs(
     skip_bad: opt.SkipBadArcs = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Print the natural logarithm of the probability of what each tree shows, given its arcs.
+    """Print the natural logarithm of the probability of each tree's words, given its arcs.
 
     One a line. A spectral model has weights instead of probabilities, and some are negative: each
     line is then the logarithm of the absolute weight, TAB, and its sign (+, - or 0). Tags that the

@@ -1,4 +1,4 @@
-"""`sapwood depend train`: dependency trees in, a model file out."""
+"""`sapwood depend train`: learns a model from dependency trees and writes its file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sapwood.cli.console import Phases, echo_seconds
 from sapwood.cli.inputs import ArcReading, as_kind, check_files, load_any
 from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import count
-from sapwood.core.model_card import warn_few, with_provenance
+from sapwood.core.model_card import with_provenance
 from sapwood.corpora.conventions import recognise_convention
 from sapwood.dependency.learn import ARC_METHODS as METHODS
 from sapwood.dependency.learn import train_arc_method
@@ -70,19 +70,19 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     ),
     seen: Literal["tags", "words", "both"] | None = typer.Option(
         None,
-        help="What hidden states show of a word. Only for latent, spectral and em.",
+        help="What hidden states generate of a word. Only for latent, spectral and em.",
         show_default="tags",
     ),
     tags: Literal["upos", "xpos"] | None = typer.Option(
         None,
-        help="Which tags hidden states show: universal ones, or those of the language. Only for "
-        "latent, spectral and em.",
+        help="The tags that hidden states generate: universal ones, or those of the language. Only "
+        "for latent, spectral and em.",
         show_default="upos; for latent xpos where there are any",
     ),
     children: bool | None = typer.Option(
         None,
         "--children",
-        help="Hidden states show the numbers of a word's left and right children too, so that "
+        help="Hidden states also generate the numbers of a word's left and right children, so that "
         "trees are scored by their shapes. Only for latent, spectral and em.",
     ),
     iterations: int | None = typer.Option(
@@ -95,9 +95,8 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     embed: str | None = typer.Option(
         None,
         metavar="U",
-        help="Vectors of words, as `sapwood embed` writes them: words that stand in the same "
-        "places share features. Not for em, and not for vectors of the treebank's own text alone, "
-        "which gain nothing.",
+        help="Vectors of words, as `sapwood embed` writes them: words with like vectors share "
+        "features. Not for em, and not for vectors of the treebank's own text, which gain nothing.",
     ),
     dev: str | None = typer.Option(
         None,
@@ -117,10 +116,10 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     """Learn a dependency parser, with its tagger, and write it to a model file.
 
     Only forms, tags, heads and relations are read. Trees that are not projective are lifted: the
-    parser gives projective trees. Tags that it learns from are those that a tagger gives to
-    sentences it has not seen.
+    parser gives projective trees. It learns from predicted tags, by taggers that have not seen the
+    sentence.
 
-    The methods spectral and em learn no parser but a model of trees with hidden states alone:
+    The methods spectral and em learn a model of trees with hidden states instead of a parser:
     `sapwood depend score` prints its log-probabilities, and `sapwood inspect` shows its states.
     """
     from sapwood.dependency.data.reader import CONLLU_SUFFIXES
@@ -147,7 +146,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         values["embeddings"] = _load_eigenwords(embed)
     with opt.open_engine(engine, scheduler, jobs) as where:
         with phases.phase("reading") as notes:
-            gold = reading.arcs([dev]) if dev else None  # first: a mistake shows before long work
+            gold = reading.arcs([dev]) if dev else None  # first, so that mistakes show early
             bank = reading.arcs(files)
             notes += [count(bank.n_sentences, "sentence"), count(bank.n_tokens, "word")]
         reading.echo_skipped()
@@ -158,11 +157,10 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
             notes += [method, count(facts[f"{what}s"], what)]
         echo_seconds(facts["phases"])
         model = with_provenance(
-            learner.model_, treebanks=files, seed=seed,
+            learner.model_, (bank.n_sentences, "sentence"), treebanks=files, seed=seed,
             tokenisation=recognise_convention([bank.words]),
         )  # fmt: skip
         phases.save(model, out, force=force)
-        warn_few(model, bank.n_sentences, "sentence")
         report: dict[str, Any] = meter.as_dict() | facts
         if gold is not None:
             with phases.phase(f"{'parsing' if what == 'member' else 'scoring'} dev") as notes:

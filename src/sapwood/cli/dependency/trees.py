@@ -1,4 +1,4 @@
-"""`sapwood depend evaluate`, `convert` and `draw`: dependency trees without a model."""
+"""`sapwood depend evaluate`, `convert` and `draw`: commands that need no model."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ def convert_to_arcs(  # noqa: PLR0913 - every option of the command is an argume
     out: opt.Out = None,
     heads: Literal["auto", "penn", "generic"] = typer.Option(
         "auto",
-        help="Which child of a phrase is its head: by the table of Penn English, or by a rule that "
-        "reads labels alone; auto takes the table where the tags are Penn's.",
+        help="How the head child of a phrase is found: by the table of Penn English, or by a rule "
+        "that reads only labels; auto takes the table where the tags are Penn's.",
     ),
     lift: bool = typer.Option(
         False,
@@ -133,8 +133,9 @@ def convert_to_arcs(  # noqa: PLR0913 - every option of the command is an argume
 ) -> None:
     """Write trees as CoNLL-U: phrase-structure trees as arcs, arcs lifted or lowered.
 
-    Of a phrase, the head word of its head child is the head; the others hang on it, with their
-    function (SBJ) or label (NP) as relation. Traces go. CoNLL-U stays as it is but for the arcs.
+    The head word of a phrase is that of its head child; the head words of the other children depend
+    on it, with their function (SBJ) or label (NP) as relation. Traces are dropped. CoNLL-U keeps
+    everything but its arcs.
     """
     from sapwood.dependency.data import transform
     from sapwood.dependency.data.reader import write_arcs

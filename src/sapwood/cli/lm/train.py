@@ -198,7 +198,7 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
     from sapwood.lm.data.counting import read_counts
 
     phases = Phases(3)
-    wanted = {LM_OPTIONS[name][0]: value for name, value in given.items() if value is not None}
+    values = {LM_OPTIONS[name][0]: value for name, value in given.items() if value is not None}
     chosen = LM_METHODS[method]
     n = max(2, order or chosen.usual_value("order") or 2)  # pairs of words at least
     with opt.open_engine(engine, scheduler, jobs) as where:
@@ -209,20 +209,20 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
                 f"{count(counts.n_tokens, 'token')}  {count(len(counts.words) - 4, 'word')}"
             )
         with phases.phase("training") as notes:
-            learner = chosen.train(wanted | {"seed": seed, "engine": where}, counts, held)
+            learner = chosen.train(values | {"seed": seed, "engine": where}, counts, held)
             model = with_provenance(
                 learner.model_, texts=source, held_out=held_out, min_count=min_count
             )
             notes.append(describe_model(model))
         phases.save(model, out, force=force)
     if as_json:
-        told = {
+        summary = {
             "method": method, "tokens": counts.n_tokens, "words": len(counts.words) - 4,
             "stream": counts.is_stream, "order": model.order,
             "states": getattr(learner, "n_states", None),
             "iterations": getattr(learner, "iterations_", None), **meter.as_dict(),
         }  # fmt: skip
-        print(to_json(told, indent=2))
+        print(to_json(summary, indent=2))
 
 
 def _held_out(name: str, counts: NgramCounts, engine: Engine) -> NgramCounts:

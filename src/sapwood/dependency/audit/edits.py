@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from sapwood.dependency.audit.located import Annotation
 from sapwood.dependency.audit.posteriors import Judgement
 from sapwood.dependency.data.bank import heads_problem
+from sapwood.dependency.data.transform import lift_heads
 
 KINDS = ("head", "relation", "tag", "variation")
 NO_TAG = "_"
@@ -61,8 +62,21 @@ class Edit(NamedTuple):
         }  # fmt: skip
 
 
-def edits_between(words: Sequence[str], annotated: Annotation, judgement: Judgement) -> list[Edit]:
+def edits_between(
+    words: Sequence[str],
+    annotated: Annotation,
+    judgement: Judgement,
+    lifted: Sequence[int] | None = None,
+) -> list[Edit]:
     """The edits that lead from an annotation to the best tree of the models.
+
+    Models learn from projective trees, in which arcs that cross others are lifted. Which relation
+    they expect of an annotated word is therefore asked of its lifted head.
+
+    Parameters
+    ----------
+    lifted
+        `lift_heads` of the annotated heads, if known.
 
     Examples
     --------
@@ -76,17 +90,19 @@ def edits_between(words: Sequence[str], annotated: Annotation, judgement: Judgem
     head (3,) advmod of dogs 1 -> advmod of bark 2
     """
     best, edits = judgement.best, list[Edit]()
+    lifted = lift_heads(annotated.heads) if lifted is None else lifted
     for k, (old, new) in enumerate(zip(annotated.upos, best.upos, strict=True)):
         if old not in {new, NO_TAG}:
             edits.append(tag_edit("tag", k + 1, annotated, new))
     for k, old in enumerate(annotated.relations):
-        is_moved = annotated.heads[k] != best.heads[k]
-        likely = _likely_relation(judgement, annotated, k) if is_moved else best.relations[k]
+        likely: str | None = best.relations[k]
+        if best.heads[k] not in {annotated.heads[k], lifted[k]}:
+            likely = _likely_relation(judgement, annotated, k, lifted[k])
         if likely is not None and likely != old:
             edits.append(relation_edit("relation", k + 1, annotated, likely))
     moved = [k + 1 for k, head in enumerate(annotated.heads) if head != best.heads[k]]
     for group in _groups(annotated.heads, best.heads, moved):
-        group.sort(key=lambda w: (judgement.heads[w - 1].get(annotated.heads[w - 1], 0.0), w))
+        group.sort(key=lambda w: (p_head(judgement, annotated.heads, lifted, w - 1), w))
         first = group[0]
         edits.append(
             Edit(
@@ -98,14 +114,22 @@ def edits_between(words: Sequence[str], annotated: Annotation, judgement: Judgem
     return edits
 
 
-def _likely_relation(judgement: Judgement, annotated: Annotation, k: int) -> str | None:
+def p_head(judgement: Judgement, heads: Sequence[int], lifted: Sequence[int], k: int) -> float:
+    """Probability of the annotated head of word k, from 0 on, or of the head it is lifted to."""
+    p = judgement.heads[k]
+    return sum(p.get(head, 0.0) for head in {heads[k], lifted[k]})
+
+
+def _likely_relation(
+    judgement: Judgement, annotated: Annotation, k: int, lifted: int
+) -> str | None:
     """The most probable relation to the annotated head, where models prefer another head.
 
     None where the head is the root, or where the annotation has moved the word since it was judged.
     """
     if not annotated.heads[k]:
         return None
-    found = judgement.relations_to(k, annotated.heads[k])
+    found = judgement.relations_to(k, lifted)
     likely = {name: p for name, p in found.items() if name != "root"}
     return max(likely, key=lambda name: (likely[name], name), default=None)
 

@@ -7,6 +7,7 @@ all sentences.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -54,10 +55,21 @@ class Confusions:
 
     relations: dict[str, dict[str, float]] = field(default_factory=dict)
     tags: dict[str, dict[str, float]] = field(default_factory=dict)
+    n_annotated: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def expected(self, kind: str, old: str, new: str) -> float:
+        """How often planting at every word would put `old` where `new` was.
+
+        The kind is `tag` or `relation`.
+        """
+        row = (self.tags if kind == "tag" else self.relations).get(new, {})
+        total = sum(row.values())
+        return self.n_annotated[kind, new] * row.get(old, 0.0) / total if total else 0.0
 
     def add(self, annotation: Annotation, judgement: Judgement) -> None:
         """Add the confusions of one sentence; relations count where models find the same head."""
         for k, tag in enumerate(annotation.upos):
+            self.n_annotated.update([("tag", tag), ("relation", annotation.relations[k])])
             row = self.tags.setdefault(tag, {})
             for name, p in judgement.tags[k].items():
                 if name != tag:

@@ -11,6 +11,7 @@ from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.progress import step
 from sapwood.dependency.audit.located import Annotation, LocatedSentence
 from sapwood.dependency.data.bank import ArcBank
+from sapwood.dependency.data.transform import lift_heads
 from sapwood.dependency.learn.crf import ArcCRF, ArcEnsemble
 from sapwood.dependency.parse.parser import ArcParse, ArcParser
 from sapwood.execute import Engine
@@ -31,8 +32,8 @@ class Judgement(NamedTuple):
     best
         The tree with the most expected right arcs, and the most probable tags.
     annotated_heads, annotated_relations
-        For each word, the head that was annotated when it was judged, and posteriors by relation to
-        that head.
+        For each word, the head that was annotated when it was judged, lifted where its arc crosses
+        others, and posteriors by relation to that head.
     """
 
     heads: tuple[dict[int, float], ...]
@@ -59,7 +60,10 @@ def judge_fold(
     held = set(inside.tolist())
     bank = ArcBank.of(one.arcs() for k, one in enumerate(sentences) if k not in held)
     parser = ArcParser(learner.fit(bank).model_)
-    some = ((sentences[k].words, sentences[k].annotation.heads) for k in inside.tolist())
+    some = (
+        (sentences[k].words, tuple(lift_heads(sentences[k].annotation.heads)))
+        for k in inside.tolist()
+    )
     yield from judge_sentences(parser, some, len(inside), engine)
 
 

@@ -30,6 +30,7 @@ from sapwood.auditing.stages import (
 )
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.progress import counted
+from sapwood.dependency.audit.contexts import AnnotatedWords, Contexts
 from sapwood.dependency.audit.edits import KINDS, Edit, apply_edits, edits_between
 from sapwood.dependency.audit.finished import pack_judgements, unpack_judgements
 from sapwood.dependency.audit.located import Annotation, LocatedSentence, LocatedSentences
@@ -38,7 +39,9 @@ from sapwood.dependency.audit.posteriors import Judgement, judge_fold
 from sapwood.dependency.audit.signals import (
     ArcCounts,
     Disagreements,
+    Known,
     Scene,
+    confusion_of,
     is_supported,
     label_frequency,
     posteriors_of,
@@ -47,6 +50,7 @@ from sapwood.dependency.audit.signals import (
     spans_of,
     variation_edits,
 )
+from sapwood.dependency.data.transform import lift_heads
 from sapwood.dependency.learn.crf import ArcCRF, ArcEnsemble
 from sapwood.execute import Engine, Threads
 
@@ -104,15 +108,21 @@ class ArcEvidence:
     nuclei: Nuclei = field(init=False)
     confusions: Confusions = field(init=False)
     disagreements: Disagreements = field(init=False)
+    contexts: Contexts = field(init=False)
 
     def __post_init__(self) -> None:
         self.counts = ArcCounts(self.sentences, self.folds.tolist())
         self.spans = [spans_of(one.annotation) for one in self.sentences]
         self.nuclei = Nuclei([one.words for one in self.sentences], self.spans)
         self.disagreements = Disagreements(self.sentences, self.judgements)
+        self.contexts = Contexts(self.sentences)
         self.confusions = Confusions()
         for one, judgement in zip(self.sentences, self.judgements, strict=True):
             self.confusions.add(one.annotation, judgement)
+
+        self.known = Known(
+            self.counts, self.nuclei, self.disagreements, self.contexts, self.confusions
+        )
 
     @property
     def n_nodes(self) -> int:
@@ -123,7 +133,8 @@ class ArcEvidence:
         """A sentence with its own annotation, or with another."""
         one = self.sentences[k]
         annotation = annotation or one.annotation
-        return Scene(k, one.words, annotation, int(self.folds[k]), self.judgements[k])
+        lifted = lift_heads(annotation.heads)
+        return Scene(k, one.words, annotation, int(self.folds[k]), self.judgements[k], lifted)
 
 
 def audit_sentences(
@@ -172,7 +183,7 @@ def finished_arc_folds(
         "Sapwood": __version__, "sentences": hash_items(sentences),
         "documents": hash_items(documents.tolist()), "folds": settings.folds,
         "plan": "first" if settings.fast else "best", "budget": settings.budget,
-        "seed": settings.seed,
+        "seed": settings.seed, "crossing arcs": "lifted",
     }  # fmt: skip
     return FinishedFolds(work, origin)
 
@@ -204,7 +215,9 @@ def candidates(
             annotation, planted = plant(
                 annotation, judgement, evidence.confusions, settings.planted_rate, rng
             )
-        found = edits_between(one.words, annotation, judgement)
+        scene = evidence.scene(k, annotation)
+        found = edits_between(one.words, annotation, judgement, scene.lifted)
+        found = [edit for edit in found if not _is_usual_crossing(evidence, scene, edit)]
         found += variation_edits(k, annotation, found, evidence.nuclei)
         if copy is not None:
             found = [
@@ -219,11 +232,8 @@ def candidates(
         ]
         rows += [len(edits) + hit.index(True) if True in hit else -1 for hit in hits]
         y += [float(any(hit[e] for hit in hits)) for e in range(len(found))]
-        x += signals_of(
-            evidence.scene(k, annotation), found, evidence.counts, evidence.nuclei,
-            evidence.disagreements,
-        )  # fmt: skip
-        confusions += [_confusion(annotation, edit) for edit in found]
+        x += signals_of(scene, found, evidence.known)
+        confusions += [confusion_of(annotation, edit) for edit in found]
         sentence += [k] * len(found)
         edits += found
     return Candidates(
@@ -233,12 +243,14 @@ def candidates(
     )  # fmt: skip
 
 
-def _confusion(annotation: Annotation, edit: Edit) -> tuple[str, str, str]:
-    """What an edit replaces by what: tags, or relations."""
-    if edit.tag is not None:
-        return "tag", edit.old, edit.tag
-    kind = "head" if edit.kind == "head" else "relation"
-    return kind, annotation.relations[edit.words[0] - 1], edit.relations[0]
+def _is_usual_crossing(evidence: ArcEvidence, scene: Scene, edit: Edit) -> bool:
+    """Whether an edit would only lift an arc that usually crosses others."""
+    k = edit.words[0]
+    is_lifted = scene.lifted[k - 1] == edit.heads[0] if edit.kind == "head" else False
+    if not is_lifted or len(edit.words) > 1:
+        return False
+    here = AnnotatedWords.of(scene.words, scene.annotation, scene.lifted)
+    return evidence.contexts.is_usual_crossing(scene.number, here, k)
 
 
 def score_arc_edits(evidence: ArcEvidence, settings: ArcAuditSettings) -> Scored:

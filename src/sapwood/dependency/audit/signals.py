@@ -10,13 +10,26 @@ from typing import NamedTuple
 import numpy as np
 
 from sapwood.auditing.nuclei import NIL, Nuclei, Span
-from sapwood.dependency.audit.edits import Edit, edits_between, relation_edit, tag_edit
+from sapwood.dependency.audit.contexts import AnnotatedWords, Contexts
+from sapwood.dependency.audit.edits import (
+    Edit,
+    edits_between,
+    p_head,
+    relation_edit,
+    tag_edit,
+)
 from sapwood.dependency.audit.located import Annotation, LocatedSentence
+from sapwood.dependency.audit.planting import Confusions
 from sapwood.dependency.audit.posteriors import Judgement
 
 _FLOOR = 1e-3  # least posterior, in logs
 REACH = 3  # words around an edit that are looked at
 LEAST_SUPPORT = 2  # other places
+# Relations of which a head has one; outer subjects come beside another.
+_ROLES = {
+    "nsubj": "subject", "nsubj:pass": "subject", "csubj": "subject", "csubj:pass": "subject",
+    "obj": "object", "iobj": "indirect object", "cop": "copula",
+}  # fmt: skip
 LONGEST = 8  # words of a pair that is compared with other places
 
 
@@ -87,6 +100,7 @@ class Disagreements:
     ) -> None:
         self.changes: Counter[tuple[str, ...]] = Counter()
         self.annotated: Counter[tuple[str, ...]] = Counter()
+        self.confused: Counter[tuple[str, str, str]] = Counter()
         self._own: list[set[tuple[int, tuple[str, ...]]]] = []
         for one, judgement in zip(sentences, judgements, strict=True):
             edits = edits_between(one.words, one.annotation, judgement)
@@ -95,6 +109,7 @@ class Disagreements:
                 for keys in change_keys(one.words, one.annotation, edit)
             ]  # fmt: skip
             self._own.append(set(changes))
+            self.confused.update(confusion_of(one.annotation, edit) for edit in edits)
             self.changes.update(key for _, key in changes)
             for k in range(len(one.words)):
                 self.annotated.update(annotation_keys(one.words, one.annotation, k))
@@ -107,6 +122,14 @@ class Disagreements:
             n, total = self.changes[change] - is_own, self.annotated[old] - is_own
             found += [log((n + 0.1) / (max(total, n) + 1.0)), log(1 + n)]
         return found
+
+
+def confusion_of(annotation: Annotation, edit: Edit) -> tuple[str, str, str]:
+    """What an edit replaces by what: tags, or relations."""
+    if edit.tag is not None:
+        return "tag", edit.old, edit.tag
+    kind = "head" if edit.kind == "head" else "relation"
+    return kind, annotation.relations[edit.words[0] - 1], edit.relations[0]
 
 
 def annotation_keys(words: Sequence[str], annotation: Annotation, k: int) -> list[tuple[str, ...]]:
@@ -188,13 +211,20 @@ def _majority(others: Counter[str], here: str) -> str | None:
 
 
 class Scene(NamedTuple):
-    """A sentence with an annotation, and all that is known of its words."""
+    """A sentence with an annotation, and all that is known of its words.
+
+    Attributes
+    ----------
+    lifted
+        The annotated heads of a projective tree, as `lift_heads` gives them.
+    """
 
     number: int
     words: Sequence[str]
     annotation: Annotation
     fold: int
     judgement: Judgement
+    lifted: Sequence[int]
 
 
 def posteriors_of(scene: Scene, edit: Edit) -> tuple[float, float]:
@@ -204,38 +234,48 @@ def posteriors_of(scene: Scene, edit: Edit) -> tuple[float, float]:
         tags = judgement.tags[k]
         return tags.get(scene.annotation.upos[k], 0.0), tags.get(edit.tag, 0.0)
     if edit.kind == "head":
-        heads = judgement.heads[k]
-        return heads.get(scene.annotation.heads[k], 0.0), heads.get(edit.heads[0], 0.0)
-    relations = judgement.relations_to(k, scene.annotation.heads[k])
+        old = p_head(judgement, scene.annotation.heads, scene.lifted, k)
+        return old, judgement.heads[k].get(edit.heads[0], 0.0)
+    relations = judgement.relations_to(k, scene.lifted[k])
     return relations.get(scene.annotation.relations[k], 0.0), relations.get(edit.relations[0], 0.0)
 
 
-def signals_of(
-    scene: Scene,
-    edits: Sequence[Edit],
-    counts: ArcCounts,
-    nuclei: Nuclei,
-    disagreements: Disagreements,
-) -> list[list[float]]:
+class Known(NamedTuple):
+    """What is known of a treebank besides the judgements of its sentences."""
+
+    counts: ArcCounts
+    nuclei: Nuclei
+    disagreements: Disagreements
+    contexts: Contexts
+    confusions: Confusions
+
+
+def signals_of(scene: Scene, edits: Sequence[Edit], known: Known) -> list[list[float]]:
     """The signals of each edit of a sentence."""
+    if not edits:
+        return []
     annotation, judgement = scene.annotation, scene.judgement
-    heads = [_log(judgement.heads[k].get(head, 0.0)) for k, head in enumerate(annotation.heads)]
+    heads = [
+        _log(p_head(judgement, annotation.heads, scene.lifted, k))
+        for k in range(len(annotation.heads))
+    ]
     tags = [_log(judgement.tags[k].get(tag, 0.0)) for k, tag in enumerate(annotation.upos)]
     relations = [
         _log(found.get(annotation.relations[k], 0.0)) if found else 0.0
-        for k, head in enumerate(annotation.heads)
+        for k, head in enumerate(scene.lifted)
         for found in [judgement.relations_to(k, head)]
     ]
-    n_crossing = _crossing(annotation.heads)
+    here = AnnotatedWords.of(scene.words, annotation, scene.lifted)
     rows = []
-    for edit in edits:
+    in_contexts = known.contexts.signals(scene.number, here, edits)
+    for edit, of_contexts in zip(edits, in_contexts, strict=True):
         k = edit.words[0] - 1
         old, new = posteriors_of(scene, edit)
         moved = {word - 1 for word in edit.words}
         rest = [value for w, value in enumerate(heads) if w not in moved]
         near = [w for w in range(max(0, k - REACH), min(len(heads), k + REACH + 1)) if w != k]
         of_word = judgement.tags[k] if edit.is_tag else judgement.heads[k]
-        same, other = _elsewhere(scene, edit, nuclei)
+        same, other = _elsewhere(scene, edit, known.nuclei)
         distance = abs(annotation.heads[k] - k - 1) if annotation.heads[k] else 0
         rows.append(
             [
@@ -245,14 +285,50 @@ def signals_of(
                 -sum(p * log(p) for p in of_word.values() if p > 0),
                 _mean(rest), _mean([tags[w] for w in near]), _mean([heads[w] for w in near]),
                 _mean([relations[w] for w in near]),
-                *_frequencies(scene, edit, counts), *disagreements.signals(scene, edit),
+                *_frequencies(scene, edit, known.counts),
+                *known.disagreements.signals(scene, edit), *of_contexts,
+                _as_planted(scene, edit, known), *_rivals(annotation, edit),
                 log(1 + same), log(1 + other),
                 log((other + 0.5) / (same + 0.5)) if same + other else 0.0,
                 log(1 + distance), log(len(heads)), log(len(edit.words)), log(len(edits)),
-                float(n_crossing[k] > 0),
+                float(scene.lifted[k] != annotation.heads[k]),
+                float(scene.lifted[k] == judgement.best.heads[k]),
             ]
         )  # fmt: skip
     return rows
+
+
+def _rivals(annotation: Annotation, edit: Edit) -> tuple[float, float]:
+    """Number of other words that already are what one is to its head: annotated, and suggested.
+
+    A head has at most one subject, one object, one indirect object and one copula.
+    """
+    if edit.is_tag:
+        return 0.0, 0.0
+    k = edit.words[0] - 1
+    heads, relations = annotation.heads, annotation.relations
+    counts = []
+    for head, relation in ((heads[k], relations[k]), (edit.heads[0], edit.relations[0])):
+        role = _ROLES.get(relation)
+        rivals = [
+            w for w, other in enumerate(relations)
+            if w != k and heads[w] == head and role is not None and _ROLES.get(other) == role
+        ]  # fmt: skip
+        counts.append(float(len(rivals)))
+    return counts[0], counts[1]
+
+
+def _as_planted(scene: Scene, edit: Edit, known: Known) -> float:
+    """Logarithm of how often errors make such a confusion, by how often the models find it.
+
+    Relations that parsers never give, and tags that they seldom do, are in many suspected places,
+    and in hardly any error that the models find likely.
+    """
+    kind, old, new = confusion_of(scene.annotation, edit)
+    if kind == "head":
+        return 0.0
+    n = known.disagreements.confused[kind, old, new]
+    return log((known.confusions.expected(kind, old, new) + 1.0) / (n + 1.0))
 
 
 def _frequencies(scene: Scene, edit: Edit, counts: ArcCounts) -> list[float]:
@@ -315,12 +391,6 @@ def span_elsewhere(annotation: Annotation, edit: Edit) -> Span | None:
     """The span by which other places of an edit are looked up."""
     word = edit.words[0]
     return edit.span if edit.is_tag else pair_of(word, annotation.heads[word - 1])
-
-
-def _crossing(heads: Sequence[int]) -> list[int]:
-    """For each word the number of arcs that its own crosses."""
-    arcs = [(min(k, head), max(k, head)) for k, head in enumerate(heads, 1)]
-    return [sum(a < c < b < d or c < a < d < b for c, d in arcs) if a else 0 for a, b in arcs]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -2,7 +2,7 @@
 
 Notation
 --------
-A word of a sentence is a row; the rows of one sentence stand together, in the order of the words.
+A word of a sentence is a row; the rows of a sentence are contiguous, in the order of its words.
 
     word, upos, xpos   numbers of the word, the universal tag, the tag of the treebank
     head               position of the head in the sentence, from 1 on; 0 for the root; -1 in
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.core.arrays import Int32Array, IntArray, RaggedBank, shard_cuts, starts_of
+from sapwood.core.arrays import Int32Array, IntArray, RaggedBank, shard_cuts
 from sapwood.core.errors import (
     CorpusError,
     SapwoodError,
@@ -36,7 +36,7 @@ from sapwood.core.errors import (
 if TYPE_CHECKING:
     import conllu
 
-# what `as_arc_bank` takes: sentences, names of files, or the name of one file or folder
+# the argument of `as_arc_bank`: sentences, names of files, or the name of one file or folder
 ArcBankLike = Iterable[Any] | str | Path
 # words, universal tags, tags of the treebank, heads, relations, and the CoNLL-U lines or nothing
 SentenceColumns = tuple[
@@ -46,7 +46,7 @@ EMPTY = "_"  # an empty column
 N_CONLLU_COLUMNS = 10
 ID, FORM, LEMMA, UPOS, XPOS, FEATURES, HEAD, RELATION, DEPS, MISC = range(N_CONLLU_COLUMNS)
 UNPARSED = -1
-# Shards depend on the data alone, so that no sum over them depends on who takes it.
+# Shards are cut by the size of the data, so sums are the same on any number of workers.
 SHARD_TOKENS = 25_000
 
 
@@ -59,9 +59,9 @@ class Arcs:
     words
         They may contain blanks.
     heads
-        Position of each word's head, from 1 on; 0 for the root. All -1: not parsed yet.
+        Position of each word's head, from 1 on; 0 for the root. All -1 before parsing.
     relations, upos, xpos
-        Of each word; by default `dep` (`root` for the root) and `_`.
+        One for each word; by default `dep` (`root` for the root) and `_`.
     comments
         The lines before the sentence, each with its `#`.
     rows
@@ -188,7 +188,7 @@ class Arcs:
         return arcs_svg(self)
 
     def _repr_svg_(self) -> str | None:
-        """The drawing in a notebook; None for a sentence without a parse."""
+        """The drawing for a notebook; None for a sentence that is not parsed."""
         return self.to_svg() if self.is_parsed else None
 
     def to_latex(self) -> str:
@@ -224,20 +224,22 @@ def heads_problem(heads: Sequence[int]) -> HeadsProblem | None:
     >>> heads_problem([2, 0]) is None
     True
     >>> heads_problem([2, 1, 0]).message
-    'words 1 and 2 hang on each other in a circle'
+    'words 1 and 2 depend on each other in a cycle'
     """
     n = len(heads)
     root = 0
     for place, head in enumerate(heads, 1):
         if not 0 <= head <= n:
             msg = f"word {place} has the head {head}, but the sentence has {count(n, 'word')}"
-            return HeadsProblem(place, msg, "heads are places of words, from 1 on; 0 is the root")
+            return HeadsProblem(
+                place, msg, "heads are positions of words, from 1 on; 0 is the root"
+            )
         if head == place:
             msg = f"word {place} is its own head"
             return HeadsProblem(place, msg, "the root of the sentence has the head 0")
         if head == 0 and root:
             msg = f"two roots: words {root} and {place} have the head 0"
-            return HeadsProblem(place, msg, "let one of them hang on the other")
+            return HeadsProblem(place, msg, "let one of them depend on the other")
         root = place if head == 0 else root
     # Walk up from each word to a word visited before; one of the same walk closes a cycle.
     walk = [0] * (n + 1)
@@ -249,7 +251,7 @@ def heads_problem(heads: Sequence[int]) -> HeadsProblem | None:
             place = heads[place - 1]
         if walk[place] == start and place:
             a, b = sorted((place, heads[place - 1]))
-            msg = f"words {a} and {b} hang on each other in a circle"
+            msg = f"words {a} and {b} depend on each other in a cycle"
             return HeadsProblem(place, msg, "each word must lead up to the root")
     return None
 
@@ -323,19 +325,19 @@ class ArcBank(RaggedBank[Arcs]):
         """Number the names in the columns of sentences that were checked, and pack them."""
         names: dict[str, dict[str, int]] = {key: {} for key in ("word", "upos", "xpos", "relation")}
         columns = {key: array("i") for key in cls.COLUMNS}
-        sizes, texts = array("q"), []
+        offsets, texts = array("q", [0]), []
         for words, upos, xpos, heads, relations, text in sentences:
             for key, cells in zip(names, (words, upos, xpos, relations), strict=True):
                 numbers = names[key]
                 columns[key].extend([numbers.setdefault(cell, len(numbers)) for cell in cells])
             columns["head"].extend(heads)
-            sizes.append(len(words))
+            offsets.append(offsets[-1] + len(words))
             texts.append(text)
         fields = ("words", "upos_names", "xpos_names", "relations")
         packed: dict[str, Any] = dict(zip(fields, map(tuple, names.values()), strict=True))
         packed |= {key: np.array(column, np.int32) for key, column in columns.items()}
-        offsets = starts_of(np.array(sizes, np.int64))
-        return cls(offsets=offsets, texts=tuple(texts) if any(texts) else (), **packed)
+        packed["texts"] = tuple(texts) if any(texts) else ()
+        return cls(offsets=np.array(offsets, np.int64), **packed)
 
     def __post_init__(self) -> None:
         n_tokens = int(self.offsets[-1] - self.offsets[0])
@@ -369,7 +371,7 @@ class ArcBank(RaggedBank[Arcs]):
         return self.item(index)
 
     def item(self, index: int) -> Arcs:
-        """One sentence, with all that its file says."""
+        """One sentence, with the comments and columns of its file."""
         rows = self.rows(index)
         comments, cells = cells_of(self.texts[index]) if self.texts else ((), ())
         return Arcs(

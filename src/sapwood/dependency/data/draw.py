@@ -1,8 +1,8 @@
 """Drawing dependency trees: text for terminals, SVG for pages, LaTeX for papers.
 
 Text has one word a line, so that sentences of any length fit. Every word with dependents has a bar;
-lines lead from the bar to the word itself and, with an arrow, to each dependent. A word's own bar
-stands right of the bar that it hangs on, so the leftmost bar that its line meets is its head's.
+lines lead from the bar to the word itself and, with an arrow, to each dependent. The bar of a word
+is to the right of the bar of its head, so the line of a word meets the bar of its head first.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def arcs_text(arcs: Arcs, *, colour: bool = False) -> str:
 
 def _check(arcs: Arcs) -> None:
     if not arcs.is_parsed:
-        msg = "the sentence has no arcs to draw: nobody has parsed it yet"
+        msg = "the sentence has no arcs to draw: it is not parsed"
         raise SapwoodError(msg, hint="`sapwood depend parse` does")
     if len(arcs) > MAX_DRAWN_WORDS:
         msg = f"too large to draw: {len(arcs):,} words"
@@ -190,7 +190,7 @@ def arcs_svg(arcs: Arcs) -> str:
 
 
 def _centres(words: list[str], tags: list[str], relations: list[str]) -> tuple[list[int], int]:
-    """Where the middle of each word stands, and how wide everything is."""
+    """Centre of each word, and width of the drawing, in pixels."""
     centres, x = [], MARGIN
     for word, tag, relation in zip(words, tags, relations, strict=True):
         width = max(pixels(text, "word") for text in (word, tag or ".", relation or "."))
@@ -200,7 +200,7 @@ def _centres(words: list[str], tags: list[str], relations: list[str]) -> tuple[l
 
 
 def arc_levels(heads: tuple[int, ...]) -> list[int]:
-    """Height of the arc into each word, from 0 on: none touches another at the same height.
+    """Height of the arc into each word, from 0 on: arcs of the same height do not touch.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def arc_levels(heads: tuple[int, ...]) -> list[int]:
     for _, word, head in arcs:
         low, high = min(word, head), max(word, head)
         at = 0
-        # above every arc that it covers, beside none that it would touch
+        # above every arc below it, and apart from the arcs of its own height
         for level, spans in enumerate(placed):
             if any(a < high and low < b for a, b in spans):
                 at = level + 1
@@ -226,7 +226,7 @@ def arc_levels(heads: tuple[int, ...]) -> list[int]:
 
 
 def _arc(word: int, head: int, level: int, centres: list[int], floor: int) -> tuple[str, int, int]:
-    """Path of the arc into a word, and where its relation stands."""
+    """Path of the arc into a word, and the position of its relation."""
     end, top = centres[word - 1], floor - _LEVEL * (level + 1) + 10
     if head == 0:
         return f"M{end} {top}V{floor - 6}", end, top

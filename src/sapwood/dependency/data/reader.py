@@ -156,9 +156,9 @@ def stream_partial_arcs(
     source
         As `read_arcs` takes it.
     checked
-        Makes what is yielded of a sentence without heads, the cells of its heads, those of its
-        relations, and the lines of its words in the file. A `CorpusError` of it, which gets the
-        name of the file, is about a sentence that cannot be read.
+        Called with a sentence without heads, the cells of its heads, the cells of its relations,
+        and the line numbers of its words; its result is yielded. Where it raises a `CorpusError`,
+        the sentence counts as one that cannot be read, and the error gets the name of the file.
     encoding, skipped, left_out
         As `read_arcs` takes them.
     """
@@ -203,7 +203,7 @@ def _read_files(
 def read_conllu(
     lines: Iterable[str], reading: Reading, *, has_heads: bool = True
 ) -> Iterator[ConlluSentence]:
-    """Stream the sentences of lines."""
+    """Stream the sentences of the lines of a file."""
     block: list[str] = []
     first = 1
     n_characters = 0
@@ -330,7 +330,7 @@ def _read_heads(heads: list[str], lines: list[int]) -> list[int]:
         at = is_number.index(False)
         found = "no head" if heads[at] == EMPTY else f"the head {heads[at]!r}"
         msg = f"word {at + 1} has {found}, expected a number"
-        hint = "column 7 is the place of the head; sentences without are for `depend parse`"
+        hint = "column 7 is the position of the head; `depend parse` takes sentences without heads"
         raise CorpusError(msg, line=lines[at], hint=hint)
     numbers = list(map(int, heads))
     if (problem := heads_problem(numbers)) is not None:
@@ -424,7 +424,7 @@ class CandidateLists:
         tagged
             One sentence a list, with the tags that the parser has seen.
         heads, scores
-            Of each list, shapes [n_trees, n_words] and [n_trees].
+            Arrays for each list, of the shapes [n_trees, n_words] and [n_trees].
         """
         sizes = np.array([len(each) for each in heads], np.int64)
         sentence = np.repeat(np.arange(len(tagged)), sizes)
@@ -531,7 +531,7 @@ def comment_values(lines: Iterable[str]) -> dict[str, str]:
 
 
 def without_list_comments(arcs: Arcs) -> Arcs:
-    """A tree without the comments of lists."""
+    """A tree without the comments of candidate lists."""
     kept = [line for line in arcs.comments if not comment_values([line]).keys() & LIST_COMMENTS]
     return replace(arcs, comments=tuple(kept))
 

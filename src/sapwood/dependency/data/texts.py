@@ -1,4 +1,4 @@
-"""Sentences of running text as CoNLL-U has them: their text, and where each word stands in it."""
+"""Sentences of running text as CoNLL-U: the comment `text`, and the offsets of each word."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RANGE = re.compile(r"(?:^|\|)TokenRange=(\d+):(\d+)(?:\||$)")
 
 
 def arcs_of_text(sentence: TextSentence) -> Arcs:
-    """A sentence of running text that is not parsed yet: its text, and the places of its words.
+    """A sentence of running text before parsing: its text, and the offsets of its words.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def arcs_of_text(sentence: TextSentence) -> Arcs:
 
 
 def text_fields(arcs: Arcs) -> dict[str, Any]:
-    """`text`, and `char_start` and `char_end` of each word, where the last column tells them.
+    """`text`, `char_start` and `char_end` of each word; empty where the last column has no offsets.
 
     Examples
     --------

@@ -5,14 +5,14 @@ word that is not below its head, its dependent is lifted to the head's head, the
 first, until the tree is projective (Nivre and Nilsson, 2005, the encoding "head"). The relation of
 a lifted word then names its old head:
 
-    obl^acl      the relation is obl, and the head the first word below with the relation acl
-    obl^acl^2    likewise, the second such word
+    obl^acl      the relation is obl, and the old head is the first candidate with the relation acl
+    obl^acl^2    the relation is obl, and the old head is the second candidate with that relation
 
-with the arrow `LIFTED` for `^`. Candidates are searched breadth first from the head that the lifted
-word has now, then from the root; words below the lifted one never. The number, which the paper does
-without, makes lowering exact. Every head that lifting gives is an ancestor of the old one, so that
-lowering never closes a cycle; where a parser predicted the relations, a step that would close
-one is skipped, and a relation that no word has leaves its word where it is.
+with the arrow `LIFTED` for `^`. Candidates are searched breadth first from the current head of the
+lifted word, then from the root; descendants of the lifted word are no candidates. The number, which
+the paper does not have, makes lowering exact. Lifting moves a word to an ancestor of its old head,
+so lowering never closes a cycle. Relations that a parser predicted may name a head that would close
+a cycle, or that does not exist: the word then keeps its head.
 
 A phrase-structure tree becomes projective dependencies by a table of heads: the head word of a
 phrase is that of its head child, and the head words of its other children depend on it. Their
@@ -28,6 +28,7 @@ from itertools import islice, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from sapwood.core.arrays import Int32Array
 from sapwood.core.errors import CorpusError
 from sapwood.corpora.files import (
     COMPRESSED,
@@ -55,6 +56,8 @@ from sapwood.dependency.data.bank import EMPTY, ArcBank, Arcs, SentenceColumns
 from sapwood.dependency.data.reader import CONLLU_SUFFIXES, read_conllu
 
 Step = Callable[[Sequence[int], Sequence[str]], tuple[list[int], list[str]]]
+# heads, relations, and names of relations of all words of a bank
+Columns = tuple[Int32Array, Int32Array, tuple[str, ...]]
 LIFTED = "\u2191"  # an arrow up; in no relation of Universal Dependencies
 
 
@@ -87,7 +90,7 @@ def _children(heads: Sequence[int]) -> list[list[int]]:
 
 
 def top_down(heads: Sequence[int], start: int = 0) -> list[int]:
-    """The words below one, breadth first, each level from left to right."""
+    """The descendants of a word, breadth first, each level from left to right."""
     below = _children(heads)
     order = list(below[start])
     for word in order:  # which grows meanwhile
@@ -114,9 +117,7 @@ def lift_arcs(heads: Sequence[int], relations: Sequence[str]) -> tuple[list[int]
     >>> lower_arcs(heads, relations)
     ([3, 0, 2], ['obl', 'root', 'acl'])
     """
-    up = list(heads)
-    while (word := _shortest_jump(up)) is not None:
-        up[word - 1] = up[up[word - 1] - 1]
+    up = lift_heads(heads)
     names = list(relations)
     for word, (old, new) in enumerate(zip(heads, up, strict=True), 1):
         if old != new:
@@ -124,6 +125,21 @@ def lift_arcs(heads: Sequence[int], relations: Sequence[str]) -> tuple[list[int]
             rank = 1 + list(_candidates(up, relations, word, wanted)).index(old)
             names[word - 1] += f"{LIFTED}{wanted}" + (f"{LIFTED}{rank}" if rank > 1 else "")
     return up, names
+
+
+def lift_heads(heads: Sequence[int]) -> list[int]:
+    """Heads of a projective tree: dependents of arcs that cross others hang on a head higher up.
+
+    Examples
+    --------
+    >>> lift_heads([3, 0, 2]), lift_heads([2, 0, 2])
+    ([2, 0, 2], [2, 0, 2])
+    """
+    up = list(heads)
+    if not is_projective(heads):
+        while (word := _shortest_jump(up)) is not None:
+            up[word - 1] = up[up[word - 1] - 1]
+    return up
 
 
 def _shortest_jump(heads: Sequence[int]) -> int | None:
@@ -152,7 +168,7 @@ def _shortest_jump(heads: Sequence[int]) -> int | None:
 def _candidates(
     heads: Sequence[int], relations: Sequence[str], lifted: int, wanted: str
 ) -> Iterator[int]:
-    """The words that a lifted one may have hung on, in the order in which they are counted."""
+    """The possible old heads of a lifted word, in the order in which they are counted."""
     barred = {lifted, *top_down(heads, lifted)}
     for start in (heads[lifted - 1], 0):
         for word in top_down(heads, start):
@@ -162,16 +178,16 @@ def _candidates(
 
 
 def lower_arcs(heads: Sequence[int], relations: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Undo `lift_arcs`: old heads and plain relations, as far as the relations tell.
+    """Undo `lift_arcs`: the old heads that the relations name, and plain relations.
 
     Relations that a parser predicted always give a tree: see the top of this module.
     """
     down = list(heads)
     for word, relation in enumerate(relations, 1):
-        _, _, way = relation.partition(LIFTED)
-        if not way:
+        _, _, suffix = relation.partition(LIFTED)
+        if not suffix:
             continue
-        wanted, _, rank = way.partition(LIFTED)
+        wanted, _, rank = suffix.partition(LIFTED)
         found = list(_candidates(heads, relations, word, wanted))
         place = int(rank or 1) if (rank or "1").isdecimal() else 1
         head = found[min(place, len(found)) - 1] if found else heads[word - 1]
@@ -188,6 +204,12 @@ def lift(bank: ArcBank) -> ArcBank:
     CorpusError
         When relations hold the arrow that marks a lifted one.
     """
+    head, relation, relations = lifted(bank)
+    return replace(bank, head=head, relation=relation, relations=relations)
+
+
+def lifted(bank: ArcBank) -> Columns:
+    """Heads, relations and their names after every tree was made projective; see `lift`."""
     if marked := [name for name in bank.relations if LIFTED in name]:
         msg = f"the relation {marked[0]!r} holds the arrow that marks lifted words"
         raise CorpusError(msg, hint="is the treebank lifted already? `--lower` undoes it")
@@ -198,11 +220,13 @@ def lower(bank: ArcBank) -> ArcBank:
     """Undo `lift`: the old trees and relations."""
     marked = np.array([LIFTED in name for name in bank.relations], dtype=np.bool_)
     rows = np.flatnonzero(marked[bank.relation])
-    return _change(bank, np.unique(np.searchsorted(bank.offsets, rows, "right") - 1), lower_arcs)
+    sentences = np.unique(np.searchsorted(bank.offsets, rows, "right") - 1)
+    head, relation, relations = _change(bank, sentences, lower_arcs)
+    return replace(bank, head=head, relation=relation, relations=relations)
 
 
-def _change(bank: ArcBank, sentences: npt.NDArray[np.int64], step: Step) -> ArcBank:
-    """A bank in which a step has changed heads and relations of some sentences."""
+def _change(bank: ArcBank, sentences: npt.NDArray[np.int64], step: Step) -> Columns:
+    """Heads, relations and their names after a step has changed some sentences."""
     head, relation = bank.head.copy(), bank.relation.copy()
     numbers = {name: number for number, name in enumerate(bank.relations)}
     for sentence in sentences.tolist():
@@ -211,7 +235,7 @@ def _change(bank: ArcBank, sentences: npt.NDArray[np.int64], step: Step) -> ArcB
         heads, names = step(head[rows].tolist(), names)
         head[rows] = heads
         relation[rows] = [numbers.setdefault(name, len(numbers)) for name in names]
-    return replace(bank, head=head, relation=relation, relations=tuple(numbers))
+    return head, relation, tuple(numbers)
 
 
 PEEKED_TREES = 1000  # that are read to recognise the label set
@@ -232,7 +256,7 @@ def tree_arcs(tree: Tree, rule: HeadRule, *, has_universal_tags: bool = True) ->
     rule
         Which child of a phrase is its head.
     has_universal_tags
-        Whether tags are Penn's English ones, of which universal tags are known.
+        Whether tags are those of Penn's English treebanks, which have universal tags here.
 
     Examples
     --------
@@ -285,7 +309,7 @@ def read_as_arcs(
     sources
         One or several of: path (also `.gz`, `.xz`, `.bz2`), glob, folder, `-`, open text file.
     heads
-        `penn` for the table of Penn English, `generic` for the rule that reads labels alone, `auto`
+        `penn` for the table of Penn English, `generic` for the rule that reads only labels, `auto`
         for the table where the tags are Penn's.
     format, encoding, skipped, left_out
         As `read_trees` takes them; CoNLL-U is recognised.

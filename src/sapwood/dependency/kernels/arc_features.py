@@ -50,7 +50,7 @@ def _length_class(length):
 
 @part
 def _directions(kind, h, m, third):
-    """Which way the arcs of a part go, and the class of its length."""
+    """The directions of the arcs of a part, and the class of its length."""
     if kind == NONE:
         return m, 0
     towards = 2 if h == 0 else (1 if h < m else 0)
@@ -74,7 +74,7 @@ def part_features(parts, words, coarse, between, templates, bounds, mask):
     words : [n + 4, n_properties]
         The rows of the sentence.
     coarse
-        Column of the tag that stands between, a number below 64.
+        Column of the coarse tag of the words between, a number below 64.
     between : [n_templates of arcs]
         Columns of head and of modifier that go with each tag between them.
     templates : [n_templates, N_ATOMS, 2]
@@ -138,7 +138,7 @@ def part_features(parts, words, coarse, between, templates, bounds, mask):
 
 @part
 def _look_between(words, coarse, h, m, inside):
-    """What stands between head and modifier."""
+    """The properties of the words between head and modifier."""
     tags, like_m, like_h = _0, _0, _0
     for w in range(min(h, m) + 1, max(h, m)):
         tag = words[1 + w, coarse]

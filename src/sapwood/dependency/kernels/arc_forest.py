@@ -2,7 +2,7 @@
 
 Notation
 --------
-    0, 1 ... n    the root and the words; exactly one word hangs on the root
+    0, 1 ... n    the root and the words; exactly one word depends on the root
     a = (h, m)    an arc from head h to modifier m; arcs are sorted by head, then by modifier
     part          what is scored: an arc; an arc with the next sibling inward, s; with the head of
                   its head, g; that it is the outermost on its side; that a side has none

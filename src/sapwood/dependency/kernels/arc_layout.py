@@ -2,7 +2,7 @@
 
 template      up to N_ATOMS atoms, each a place and a property of a word
 place         5 k + d + 2: the word d behind the k-th word of a part, d from -2 to 2;
-              BETWEEN: what stands between head and modifier, with N_BETWEEN properties
+              BETWEEN: the words between head and modifier, with N_BETWEEN properties
 PLACES        words of a part by letter: head, modifier, third (sibling, or head of the head);
               for relations the modifier's neighbours among the words of its head (l, r), its own
               first and last modifier (f, e), and those of its head (o, t)

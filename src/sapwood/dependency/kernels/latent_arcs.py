@@ -3,7 +3,7 @@
 Notation (DEP, equations 2 to 5)
 --------------------------------
     r[i, h]        weight of everything at and below word i, given its state
-    y[i, h]        what word i tells the state of its head
+    y[i, h]        message from word i to the state of its head
     a[i, h]        weight of everything else, with the state of word i
     o[x, h]        symbol x given a state                            `symbols`, [n, k]
     T[d][g, h]     state of a child on side d, 0 left and 1 right, given its head's    `steps`
@@ -14,8 +14,8 @@ Notation (DEP, equations 2 to 5)
     p = prod over roots i of  sum over h of  pi[h] r[i, h]
 
 Trees are packed: the words of tree t have the numbers offsets[t] .. offsets[t + 1], and heads
-count from 1 inside it; 0 is the root. Any tree will do, projective or not. Vectors are scaled to a
-largest entry of 1, and the logs of the scales are summed.
+count from 1 inside it; 0 is the root. Trees need not be projective. Vectors are scaled to a largest
+entry of 1, and the logs of the scales are summed.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def weigh_operators(offsets, head, seen, root, end, steps, symbols, product, log
     offsets, head, seen, root, steps, symbols, logs, signs
         As `weigh_states` has them.
     end : [k]
-        The vector that stands for 1.
+        The vector of ones in this basis.
     product : [k, k, k]
         v times w is the sum over c of w[c] v' D[c]; children multiply from left to right.
 
@@ -242,7 +242,7 @@ def _times(log, sign, factor):
 
 @part
 def _finish(i, head, r, y, steps):
-    """What a word tells its head."""
+    """Write the message from a word to its head."""
     if head == 0:
         return
     k = r.shape[1]

@@ -1,12 +1,12 @@
-"""All projective dependency trees over hidden states, on arcs that were left: inside and outside.
+"""All projective dependency trees over hidden states, on the arcs kept: inside and outside.
 
 Notation (DEP, equation 2; spans of Eisner 1996)
 ------------------------------------------------
-    e[i, h]           weight of what word i shows, given its state
+    e[i, h]           weight of the symbols of word i, given its state
     T[d][g, h]        state of a child on side d, 0 left and 1 right, given its head's
     w[i, j]           weight of the arc from word i to word j; 0 where it was pruned
-    right[i, j, h]    what hangs on the right of word i, up to word j, by the state of i
-    left[i, j, h]     what hangs on the left of word j, from word i on, by the state of j
+    right[i, j, h]    weight of the right dependents of word i, up to word j, by the state of i
+    left[i, j, h]     weight of the left dependents of word j, from word i on, by the state of j
     hook[a, h, g]     arc a, its head's state and its child's, with all words between them
 
     m[d, c, h]        weight of one more child on side d; c is 0 for the first, 1 for the others
@@ -21,8 +21,8 @@ Notation (DEP, equation 2; spans of Eisner 1996)
     Right[i, j, h] = z[1, j > i, h] right[i, j, h],   Left[i, j, h] = z[0, i < j, h] left[i, j, h]
     total = sum over r and h of  w[root, r] pi[h] e[r, h] Left[0, r, h] Right[r, n - 1, h]
 
-One word hangs on the root. The outside pass is the derivative of the total, taken backwards; names
-that end in `_bar` hold it. Numbers may be negative: nothing here takes a logarithm.
+One word depends on the root. The outside pass is the derivative of the total, computed backwards;
+names that end in `_bar` hold it. Weights may be negative: no logarithm is taken.
 """
 
 from __future__ import annotations

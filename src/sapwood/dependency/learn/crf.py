@@ -14,7 +14,7 @@ EM. All projective trees over the arcs that the pruner keeps are summed with all
 
     p(tree | words)  ~  prod over arcs of posterior^trust  *  p(words | tree)
 
-The paper scores lists of another parser's trees instead and leaves this for later work.
+The paper scores lists of another parser's trees, and leaves this sum for later work.
 
 `ArcEnsemble` averages posteriors of arcs. Its first member is a neural network that reads the whole
 sentence; the others differ in their features and in the order of sentences. The tree with the
@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import inf
-from time import perf_counter, process_time, thread_time
+from time import perf_counter, process_time
 from typing import Any, Self
 
 from sapwood.core.learner import (
@@ -69,13 +69,15 @@ class ArcEstimator(Estimator):
     """Base of estimators of dependency parsers."""
 
     folds: int = parameter(
-        5, whole(2, 100), "Taggers that each leave out a share of the sentences and tag it."
+        5,
+        whole(2, 100),
+        "Folds of the sentences; each is tagged by a tagger that learns from the others.",
     )
     seed: int = parameter(0, whole(0), "Seed of the order of sentences.")
     embeddings: Eigenwords | None = parameter(
         None,
         maybe(Domain("Eigenwords", lambda value: isinstance(value, Eigenwords))),
-        "Vectors of words, as of much plain text; words in the same places share features.",
+        "Vectors of words, such as those of a large text; words with like vectors share features.",
     )
     on_pass: Callable[..., Any] | None = former_callback("on_pass")
 
@@ -108,8 +110,8 @@ class ArcCRF(ArcEstimator):
         trainer = self._prepare(bank, self._engine())
         clock.tick("tags and arcs")
         self.info_ = Info()
-        plan = MemberPlan.usual(self.order, self.passes, self.rate)
-        member = trainer.train_member(plan, self.seed, self._note)
+        plan = MemberPlan(f"order {self.order}", self.order, self.passes, self.rate, self.seed)
+        member, _ = trainer.train_member(plan, self._note)
         clock.tick("passes")
         labels = trainer.train_labels(self.seed)
         clock.tick("relations")
@@ -140,16 +142,16 @@ class LatentArcCRF(ArcEstimator):
         default=16, domain=whole(1, MAX_STATES), words="Hidden states of a word.", kw_only=False
     )
     seen: str = parameter(
-        "tags", one_of(SEEN), "What the states show of a word: tags, words or both."
+        "tags", one_of(SEEN), "What the states generate of a word: tags, words or both."
     )
     tag_column: str = parameter(
         "auto",
         one_of(("auto", *TAG_COLUMNS)),
-        "Which tags: universal ones, or those of the language, which `auto` takes where there are "
-        "any.",
+        "The tags: universal ones, or those of the language; `auto` takes those of the language "
+        "where there are any.",
     )
     valence: bool = parameter(
-        False, FLAG, "Whether the states show numbers of children too, see `EMDependency`."
+        False, FLAG, "Whether the states generate numbers of children too, see `EMDependency`."
     )
     order: int = parameter(
         1, whole(1, 2), "The order of the CRF whose posteriors are the prior of arcs."
@@ -157,12 +159,12 @@ class LatentArcCRF(ArcEstimator):
     passes: int = parameter(5, whole(1), "Passes of the CRF over the training sentences.")
     iterations: int = parameter(60, whole(1), "The most EM iterations.")
     trust: float = parameter(
-        1.0, at_least(0), "The posteriors of the CRF, to this power, are the prior weights of arcs."
+        1.0, at_least(0), "The prior weights of arcs are the posteriors of the CRF to this power."
     )
     share: float = parameter(
         0.5,
         between(0, 1, "(]"),
-        "Weight of the latent posteriors in the mean with those of the CRF; 1 for nothing else.",
+        "Weight of the latent posteriors in the mean with those of the CRF; 1 ignores the CRF.",
     )
 
     def fit(self, bank: ArcBankLike) -> Self:
@@ -198,16 +200,15 @@ class ArcEnsemble(ArcEstimator):
     ----------
     model_ : ArcModel
     info_ : Info
-        With `members`, the name and the CPU seconds of each member that was trained, and
-        `left_out`, the names of members that the budget had no time for.
+        `members` has the name and the CPU seconds of each member that was trained, `left_out` the
+        names of the members that the budget had no time for.
     """
 
     budget: float | None = positional(
         default=None,
         domain=maybe(Domain("a number of seconds above 0", between(0, inf, "(]").test)),
-        words="CPU seconds, all threads together (seconds on the clock where a cluster works); a "
-        "member is not begun when it would hardly end in time. The first one is trained in any "
-        "case. None trains all.",
+        words="CPU seconds of all threads (wall-clock seconds on a cluster). A member that would "
+        "hardly end in time is not begun, but the first one is always trained. None trains all.",
         kw_only=False,
     )
     members: int = parameter(
@@ -215,24 +216,26 @@ class ArcEnsemble(ArcEstimator):
     )
     passes: int = parameter(5, whole(1), "Passes of each such member over the training sentences.")
     folds: int = parameter(
-        3, whole(2, 100), "Taggers that each leave out a share of the sentences and tag it."
+        3,
+        whole(2, 100),
+        "Folds of the sentences; each is tagged by a tagger that learns from the others.",
     )
     encoder_passes: int | None = parameter(
         None,
         maybe(whole(0)),
-        "Passes of the network; 0 for no network. None chooses: about 1.6 million words, in 8 to "
-        "30 passes.",
+        "Passes of the network; 0 for no network. None chooses 8 to 30 passes, so that about 1.6 "
+        "million words are read.",
     )
     rate: float = parameter(0.02, between(0, 1, "(]"), "Learning rate of AdaGrad.")
     spent: float = parameter(
-        0.0, at_least(0), "Seconds of the budget that are gone before `fit`, for reading."
+        0.0, at_least(0), "Seconds of the budget that were used before `fit`, such as for reading."
     )
 
     def fit(self, bank: ArcBankLike) -> Self:
         """Learn from dependency trees."""
         clock = PhaseClock()
         engine = self._engine()
-        # CPU seconds of this process; seconds on the clock where others do the work
+        # CPU seconds of this process; wall-clock seconds where other processes do the work
         now = process_time if isinstance(engine, Threads) else perf_counter
         end = now() + (inf if self.budget is None else self.budget - self.spent)
         trainer = self._prepare(bank, engine)
@@ -255,7 +258,7 @@ class ArcEnsemble(ArcEstimator):
     def _train_encoder(
         self, trainer: ArcTrainer, end: float, now: Callable[[], float], jobs: int
     ) -> EncoderMember | None:
-        """The network, with as many passes as there is time for; None for none."""
+        """The network, with as many passes as there is time for; None where there is too little."""
         jobs, started = min(jobs, BATCH_PARTS), now()
         n_words = trainer.data.bank.n_tokens
         plan = NetworkPlan.usual(n_words, self.encoder_passes, self.seed)
@@ -279,31 +282,22 @@ class ArcEnsemble(ArcEstimator):
         plans = []
         for number in range(self.members):
             name, (order, templates) = kinds[number % len(kinds)]
-            plans.append((number, name, MemberPlan(order, templates, self.passes, self.rate)))
+            seed = self.seed + 1000 * number
+            plans.append(MemberPlan(name, order, self.passes, self.rate, seed, templates))
         longest = 0.0
         while plans:
             some, rest = plans[: engine.jobs_here], plans[engine.jobs_here :]
             if longest and now() + longest * len(some) > end:
-                self.info_.extra["left_out"] += [name for _, name, _ in plans]
+                self.info_.extra["left_out"] += [plan.name for plan in plans]
                 return
             plans = rest
-            task = partial(_train_member, trainer, self.seed)
-            for name, seconds, member in engine.stream(task, some, ahead=1):
+            trained = engine.stream(trainer.train_member, some, ahead=1)
+            for plan, (member, seconds) in zip(some, trained, strict=True):
                 longest = max(longest, seconds)
-                self.info_.extra["members"].append((name, seconds))
+                self.info_.extra["members"].append((plan.name, seconds))
                 yield member
 
 
 def _seconds_a_pass(n_words: int, batch_words: int) -> float:
     """Estimated CPU seconds of a pass of the network over n words, in batches of some."""
     return WORD_SECONDS * n_words + STEP_SECONDS * n_words / batch_words
-
-
-def _train_member(
-    trainer: ArcTrainer, seed: int, numbered: tuple[int, str, MemberPlan]
-) -> tuple[str, float, ArcMember]:
-    """Name, CPU seconds and the member."""
-    number, name, plan = numbered
-    started = thread_time()
-    member = trainer.train_member(plan, seed + 1000 * number, partial(tell, member=name))
-    return name, thread_time() - started, member

@@ -53,7 +53,7 @@ UNSEEN_COUNT = 0.5  # count of symbols that were never seen
 EM_KERNEL_BYTES = 80e6  # of Numba and the compiled kernels of EM
 # bytes a token; arrays of the vectors of all symbols, and of the words of a shard
 _TOKEN_BYTES, _TABLE_COPIES, _VECTOR_COPIES = 100, 20, 8
-SHARD_WORDS = 50_000  # shards depend on the data alone, so that jobs never change a sum
+SHARD_WORDS = 50_000  # shards do not depend on the jobs, so sums do not either
 
 
 class WordParameters(Estimator):
@@ -152,20 +152,20 @@ class SpectralParameters(Estimator):
     power: float = parameter(
         0.5,
         between(0, 1, "(]"),
-        "Counts are taken to this power for the projection, so that no few pairs outweigh all "
-        "others; 1 for none.",
+        "The projection takes counts to this power, so that frequent pairs do not outweigh all "
+        "others; 1 takes the counts themselves.",
     )
     ridge: float = parameter(
         0.3,
         at_least(0),
         "Correlations below this are left out of inverses, smoothly: with 0 the estimate is "
-        "consistent, with more it has less noise, and in the end words tell nothing of each other.",
+        "consistent; larger values lower the noise and, in the end, remove all correlations.",
     )
     shrinkage: float = parameter(
         10.0,
         at_least(0),
-        "C: a symbol seen n times is trusted n / (n + C), and tells nothing of the state for the "
-        "rest.",
+        "C of the smoothing: the vector of a symbol that was seen n times has the weight "
+        "n / (n + C), and a vector without information has the rest.",
     )
 
 
@@ -372,7 +372,7 @@ class ChainSums(FieldSums):
     def moments(self) -> ChainMoments:
         """Means over the triples."""
         if not self.n:
-            msg = "no sentence has three words: nothing tells the states apart"
+            msg = "no sentence has three words: states cannot be distinguished"
             raise SapwoodError(msg, hint="give more sentences, or use EMHMM, which learns from any")
         sums = (self.first, self.second_first, self.third_first, self.third)
         return ChainMoments(*(each / self.n for each in sums))

@@ -7,17 +7,16 @@ are jackknifed once for all folds. The final parser and latent models learn from
 The perceptron (Collins, 2002) compares, for each list in turn, the tree that scores highest with
 the best of the trees that have the most right heads; where it has fewer, weights move from its
 features to the other's. The result is the mean of the weights over all steps. The parser's own
-score, or the heads that it expects to be right, has a fixed weight: every tree that is better than
-the guess is less likely by the parser, so that every step would lower that weight. Which of the two
-is used, its weight, and the number of passes are chosen on held-out lists, with no pass at all
-where nothing is better than the parser by itself.
+score, or its expected number of right heads, has a fixed weight: every tree that is better than the
+guess has a lower score by the parser, so that every step would lower that weight. Which of the two
+features is used, its weight, and the number of passes are chosen on held-out lists; there is no
+pass where the parser alone is best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -26,7 +25,7 @@ import numpy.typing as npt
 from sapwood.core.arrays import FloatArray, IntArray, starts_of
 from sapwood.core.errors import CorpusError, SapwoodError, count
 from sapwood.core.learner import Info, PhaseClock, between, one_of, parameter, positional, whole
-from sapwood.core.progress import counted, tell
+from sapwood.core.progress import counted
 from sapwood.dependency.data.bank import ArcBank, ArcBankLike, as_arc_bank
 from sapwood.dependency.data.reader import CandidateLists
 from sapwood.dependency.learn.crf import ArcEstimator
@@ -151,17 +150,16 @@ def perceptron_passes(
 
 
 class RankingChoice(NamedTuple):
-    """Weights with the settings that did best on held-out lists.
+    """Weights, and the settings that were best on held-out lists.
 
     Attributes
     ----------
     weights
-        Of the features as they were given.
+        Weights of the features before scaling.
     held, passes
-        The fixed weight, and the number of passes; 0 passes: nothing was better than the parser by
-        itself.
+        The fixed weight, and the number of passes, which is 0 where the parser alone was best.
     held_right, parser_right
-        Number of right heads in held-out lists: of the chosen trees, and of the parser's own.
+        Number of right heads in held-out lists, of the chosen and of the parser's first trees.
     """
 
     weights: RankingWeights
@@ -180,7 +178,7 @@ def learn_to_rank(data: RankingData, *, passes: int, folds: int, seed: int) -> R
     of_parser = [data.n_right(weights, every) for weights in parser_only]
     held = np.zeros((len(FIXED_WEIGHTS), passes), np.int64)
     if len(data) >= folds:
-        fold = every * folds // len(data)  # neighbours together: texts are of one kind
+        fold = every * folds // len(data)  # neighbours are in one fold: they are often of one text
         for k in counted(range(folds), "perceptron over lists", unit="fold"):
             for row, fixed in enumerate(counted(FIXED_WEIGHTS)):
                 after = perceptron_passes(scaled, every[fold != k], fixed, passes, seed)
@@ -204,16 +202,16 @@ class FoldLists(NamedTuple):
 
 
 class ArcReranker(ArcEstimator):
-    """A dependency parser whose best trees are ranked anew.
+    """A dependency parser and a reranker of its best trees.
 
     Attributes
     ----------
     model_ : ArcRerankModel
     info_ : Info
-        With `choice`, the settings and how they did on lists that were held out; `list_size`, trees
-        a list; `oracle`, `held_uas` and `parser_uas`, percent of right heads on those lists: of the
-        best tree of each list, of what was chosen, and of the parser's first; `without_latent`, why
-        there is no latent model, where none could be learnt.
+        `choice` has the settings and their result on held-out lists; `list_size` the mean number of
+        trees in a list; `oracle`, `held_uas` and `parser_uas` the percentage of right heads on
+        these lists of the best tree, of the chosen tree, and of the parser's first tree;
+        `without_latent` the reason why there is no latent model, where none could be learnt.
     """
 
     n_states: int = positional(
@@ -223,18 +221,20 @@ class ArcReranker(ArcEstimator):
     latent: str = parameter(
         "auto",
         one_of(LATENT_CHOICES),
-        "Whose log-probabilities of trees are features: spectral models, models by EM, both, none; "
-        "auto takes spectral ones where lists that were held out are the better for it.",
+        "The latent models whose log-probabilities of trees are features: spectral, em, both or "
+        "none; auto takes spectral models where they help on held-out lists.",
     )
     column: str = parameter(
         "auto",
         one_of(("auto", "upos", "xpos")),
-        "The tags of features: universal ones, or the treebank's own; auto takes these where they "
-        "are no more than a hundred.",
+        "The tags of features: universal tags, or the treebank's own; auto takes the treebank's "
+        "own where there are at most a hundred.",
     )
     n_best: int = parameter(50, whole(1, 1000), "Trees that the parser proposes.")
     list_folds: int = parameter(
-        3, whole(2, 100), "Parsers that each leave out a share of the sentences and parse it."
+        3,
+        whole(2, 100),
+        "Folds of the sentences; each is parsed by a parser that learns from the others.",
     )
     passes: int = parameter(5, whole(1), "Passes of the parser over the training sentences.")
     rate: float = parameter(0.02, between(0, 1, "(]"), "Learning rate of AdaGrad.")
@@ -314,16 +314,15 @@ class ArcReranker(ArcEstimator):
 
     def learn_parser(self, trainer: ArcTrainer, labels: FeatureTable) -> ArcModel:
         """A parser of some sentences."""
-        plan = MemberPlan.usual(self.order, self.passes, self.rate)
-        on_pass = partial(tell, member=f"order {self.order}")
-        member = trainer.train_member(plan, self.seed, on_pass)
+        plan = MemberPlan(f"order {self.order}", self.order, self.passes, self.rate, self.seed)
+        member, _ = trainer.train_member(plan)
         method = ("first", "second")[self.order - 1]
         return trainer.model((member,), labels, method, iterations=self.passes)
 
     def _learn_latent(
         self, banks: list[ArcBank], column: str
     ) -> tuple[list[tuple[LatentScorer, ...]], str]:
-        """Latent models of each of several banks; none, and why, where `auto` cannot learn them."""
+        """Latent models of several banks, and the reason where `auto` could not learn them."""
         settings: dict[str, Any] = {
             "seen": "both", "tag_column": column, "seed": self.seed, "n_jobs": self.n_jobs,
             "engine": self.engine,
@@ -332,7 +331,7 @@ class ArcReranker(ArcEstimator):
         if self.latent in {"auto", "spectral", "both"}:
             learners.append(SpectralDependency(self.n_states, **settings))
         if self.latent in {"em", "both"}:
-            # p(words | tree) alone says nothing of the tree: numbers of children do
+            # p(words | tree) does not depend on p(tree): numbers of children make up for that
             learners.append(EMDependency(self.n_states, valence=True, **settings))
         try:
             each = counted(banks, "latent models", unit="fold")

@@ -175,7 +175,7 @@ class Solved(NamedTuple):
 def project_symbols(
     counts: ArcCounts, k: int, how: str, *, power: float = 1.0, n_columns: int = 1
 ) -> SymbolProjection:
-    """U from how often symbols stand at the two ends of an arc, in all four roles.
+    """U from the counts of the symbols at the two ends of an arc, in all four roles.
 
     A symbol's row counts its heads and its children, on the left and on the right apart. All roles
     have their emissions in common, so that for exact counts the left singular vectors span the
@@ -258,8 +258,8 @@ def solve_arcs(
 ) -> Solved:
     """DEP, section 3.3: operators from triples, and the vectors of symbols.
 
-    Where no word has children on both sides there are no triples, and paths stand in for them:
-    those that end with a left child, and with a right one.
+    Where no word has children on both sides there are no triples; paths that end with a left child,
+    and with a right child, replace them.
     """
     if sums.n or not any(each.n for each in paths):
         operators = sibling_operators(sums.moments(), ridge)
@@ -351,9 +351,9 @@ def shrink_symbols(solved: Solved, count: FloatArray, seen: Seen, shrinkage: flo
 def make_probabilities(arcs: LatentArcs, count: FloatArray, seed: int) -> LatentArcs:
     """A spectral model in the basis of its states, clipped and normalised: a start for EM.
 
-    Tables are mixed with what tells nothing, since EM never leaves a probability of 0.
+    Tables are mixed with the uniform distribution, since EM never leaves a probability of 0.
     """
-    assert arcs.product is not None  # what is spectral has a basis
+    assert arcs.product is not None  # spectral models have a basis
     operators = LatentTreeOperators(arcs.steps, arcs.product)
     form = diagonal_form(arcs.root, arcs.symbols, operators, np.random.default_rng(seed))
     k = arcs.n_states

@@ -13,19 +13,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, pairwise
+from time import thread_time
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.arrays import BoolArray, Int32Array, IntArray
-from sapwood.core.errors import CorpusError, count, require_memory
-from sapwood.core.progress import counted
+from sapwood.core.errors import CorpusError, require_memory
+from sapwood.core.progress import counted, tell
 from sapwood.core.training_loops import AdaGradPlan, OnPass, run_adagrad
 from sapwood.corpora.eigenwords import Eigenwords
 from sapwood.corpora.vocabulary import Words, hash_of
 from sapwood.dependency.data.bank import ArcBank
-from sapwood.dependency.data.transform import LIFTED, lift
+from sapwood.dependency.data.transform import LIFTED, lifted
 from sapwood.dependency.kernels.arc_layout import Templates
 from sapwood.dependency.model.arc_model import (
     ArcMember,
@@ -48,8 +49,8 @@ from sapwood.dependency.parse.scoring import (
 )
 from sapwood.execute import Engine
 from sapwood.networks.network import EncoderSizes, Network
-from sapwood.networks.scores import ArcSizes, arc_loss, init_arcs
-from sapwood.networks.training import AfterPass, NetworkPlan, NetworkTrainer, PartGradient
+from sapwood.networks.scores import ArcNetworkTrainer, ArcSizes
+from sapwood.networks.training import AfterPass, NetworkPlan
 
 _MEMBER_WEIGHTS = (64, 24)  # see `TablePlan`
 # bytes of Numba and compiled kernels; bytes a token; arrays as large as the largest table of
@@ -59,10 +60,10 @@ MIN_WORD_FEATURE_COUNT = 2  # words seen at least this often are features themse
 MIN_CLOSED_COUNT = 10  # words seen at least this often have only tags seen with them
 MAX_RARE_COUNT = 3  # words seen at most this often show which tags unknown words have
 MAX_OPEN_TAGS = 64  # of unknown words: time grows with the square of their number
-FOLD_BLOCK = 25  # neighbouring sentences are held out together: texts are of one kind
+FOLD_BLOCK = 25  # neighbouring sentences are held out together: they are often of one text
 _TAGGER_WEIGHTS = (64, 24)  # weights a word, and the most, as a power of two
-FEW_CLUSTERS, MANY_CLUSTERS = 48, 512  # few are like tags, many like topics
-N_KMEANS_ROUNDS = 12  # features hardly change after that
+FEW_CLUSTERS, MANY_CLUSTERS = 48, 512  # a few resemble tags, many resemble topics
+N_KMEANS_ROUNDS = 12  # with more, the clusters hardly change
 
 
 def table_bits(n_tokens: int, room: tuple[int, int]) -> int:
@@ -108,7 +109,9 @@ def train_table(
         lambda example, table, rate: step(*example, LearntTable(features, table.squares, rate)),
         on_pass,
     )  # fmt: skip
-    return FeatureTable.of(plan.templates, weights, plan.spare)
+    # rounded as in the file: the largest float16 number is 65,504
+    rounded = np.clip(weights, -60_000, 60_000).astype(np.float16).astype(np.float32)
+    return FeatureTable(plan.templates, rounded, plan.spare)
 
 
 def familiar_words(bank: ArcBank) -> npt.NDArray[np.uint32]:
@@ -211,18 +214,14 @@ def choose_templates(templates: Templates, clusters: WordClusters | None) -> Tem
 
 @dataclass(frozen=True)
 class MemberPlan:
-    """Settings of one member."""
+    """Settings of one member; by default it has the templates of its order."""
 
+    name: str  # for progress
     order: int
-    templates: Templates
     passes: int
     rate: float
-
-    @classmethod
-    def usual(cls, order: int, passes: int, rate: float) -> MemberPlan:
-        """A member of an order, with the templates of that order."""
-        templates = arc_templates.FIRST if order == 1 else arc_templates.SECOND
-        return cls(order, templates, passes, rate)
+    seed: int
+    templates: Templates | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,13 +334,14 @@ class ArcTrainer:
         n_weights = 1 << table_bits(bank.n_tokens, _MEMBER_WEIGHTS)
         require_memory(
             parser_bytes(bank.n_tokens, n_weights, engine.jobs_here),
-            f"training on {count(bank.n_sentences, 'sentence')}",
+            "training on",
             "give fewer sentences, or use one thread (--jobs 1)",
+            (bank.n_sentences, "sentence"),
         )
         trainer = TaggerTrainer(bank, None if embeddings is None else cluster_words(embeddings))
         tagger = trainer.train(np.ones(bank.n_sentences, bool), seed)
         tag = trainer.jackknife(engine, folds, seed)
-        data = TaggedSentences.of(bank, lift(bank).head, tag, trainer.word_rows)
+        data = TaggedSentences.of(bank, lifted(bank)[0], tag, trainer.word_rows)
         return cls.of(data, tagger, seed)
 
     @classmethod
@@ -358,18 +358,24 @@ class ArcTrainer:
         ]
         return cls(data, tagger, pruner, arcs)
 
-    def train_member(self, plan: MemberPlan, seed: int, on_pass: OnPass | None = None) -> ArcMember:
-        """A member, which maximises log p(gold tree | sentence, arcs)."""
+    def train_member(
+        self, plan: MemberPlan, on_pass: OnPass | None = None
+    ) -> tuple[ArcMember, float]:
+        """A member, which maximises log p(gold tree | sentence, arcs), and its CPU seconds."""
+        started = thread_time()
+        templates = plan.templates or (arc_templates.FIRST, arc_templates.SECOND)[plan.order - 1]
         settings = TablePlan(
-            AdaGradPlan("parser", plan.passes, plan.rate, (seed, 2)),
-            choose_templates(plan.templates, self.data.word_rows.clusters), _MEMBER_WEIGHTS,
+            AdaGradPlan("parser", plan.passes, plan.rate, (plan.seed, 2)),
+            choose_templates(templates, self.data.word_rows.clusters), _MEMBER_WEIGHTS,
         )  # fmt: skip
         examples = [
             (*example, arcs) for example, arcs in zip(self.data.examples(), self.arcs, strict=True)
         ]
-        step = partial(tree_step, plan.order)
-        table = train_table(settings, self.data.bank, examples, step, on_pass)
-        return ArcMember(plan.order, 1.0, table)
+        table = train_table(
+            settings, self.data.bank, examples, partial(tree_step, plan.order),
+            on_pass or partial(tell, member=plan.name),
+        )  # fmt: skip
+        return ArcMember(plan.order, 1.0, table), thread_time() - started
 
     def train_labels(self, seed: int) -> FeatureTable:
         """The model of relations of gold arcs."""
@@ -424,43 +430,16 @@ def train_arc_network(
 ) -> Network:
     """Train a network on dependency trees: tags, heads and relations, each word on its own.
 
-    Its loss is the sum of their negative log-probabilities. Trees come in when sentences are
-    parsed.
+    The loss is the sum of their negative log-probabilities; no tree is required of the heads, as in
+    parsing.
 
     Parameters
     ----------
     tags, relations
         Their number, and that of each word, shape [n_tokens].
     """
-    trainer = _ArcNetworkTrainer(bank, tags, relations, plan, sizes)
+    trainer = ArcNetworkTrainer(bank.sentences(), bank.head, tags, relations, plan, sizes)
     return trainer.train(trainer.gradient, jobs, on_pass)
-
-
-class _ArcNetworkTrainer(NetworkTrainer):
-    """Sentences with the heads, relations and tags of their words."""
-
-    def __init__(
-        self,
-        bank: ArcBank,
-        tags: tuple[int, IntArray],
-        relations: tuple[int, IntArray],
-        plan: NetworkPlan,
-        sizes: tuple[EncoderSizes, ArcSizes],
-    ) -> None:
-        encoder, arcs = sizes
-        shapes = encoder.shapes(tags[0]) | arcs.shapes(2 * encoder.state, relations[0])
-        super().__init__(bank.sentences(), encoder, shapes, init_arcs, plan)
-        # one row a word, and one a root, which is never read
-        self.head, self.tag, self.relation = np.zeros((3, len(self.is_word)), np.int64)
-        self.head[self.is_word] = bank.head
-        self.tag[self.is_word], self.relation[self.is_word] = tags[1], relations[1]
-
-    def gradient(self, sentences: IntArray, rng: np.random.Generator, n_words: int) -> PartGradient:
-        """Loss and gradient of some sentences, longest first."""
-        batch = self.encode(sentences, rng)
-        row = batch.rows[self.is_word[batch.rows]]
-        loss, d_states = arc_loss(self.P, batch, self.head[row], self.relation[row], n_words)
-        return self.encode_backward(batch, loss, d_states, self.tag[row], n_words)
 
 
 def parser_bytes(n_tokens: int, n_weights: int, jobs: int) -> float:
@@ -472,8 +451,8 @@ def parser_bytes(n_tokens: int, n_weights: int, jobs: int) -> float:
 def cluster_words(vectors: Eigenwords, seed: int = 0) -> WordClusters:
     """Two clusterings of the words that have vectors of their own, by k-means of directions.
 
-    Few words make fewer clusters: four words to each, or two. A word that is only known with
-    capitals stands for its small letters too.
+    A small vocabulary has fewer clusters, of four and of two words. A word that is only known in
+    capitals is also found by its lower-case form.
 
     Examples
     --------

@@ -81,14 +81,6 @@ class FeatureTable(NamedTuple):
     weights: npt.NDArray[np.float32]
     spare: int = 0
 
-    @classmethod
-    def of(
-        cls, templates: Templates, weights: npt.NDArray[np.float32], spare: int = 0
-    ) -> FeatureTable:
-        """A table with weights rounded as in its file."""
-        rounded = np.clip(weights, -60000.0, 60000.0).astype(np.float16)
-        return cls(templates, rounded.astype(np.float32), spare)
-
     def to_arrays(self, name: str) -> dict[str, npt.NDArray[Any]]:
         """The arrays of a file; sparse if most weights are zero."""
         arrays: dict[str, npt.NDArray[Any]] = {
@@ -132,7 +124,7 @@ class FeatureTable(NamedTuple):
 def _require_types(
     arrays: Mapping[str, npt.NDArray[Any]], types: Mapping[str, tuple[npt.DTypeLike, int]]
 ) -> None:
-    """Refuse arrays of other types or numbers of axes; those that are not there are not missed."""
+    """Refuse arrays of other types or numbers of axes; arrays may be absent."""
     for name, (kind, n_axes) in types.items():
         if name in arrays:
             require_type(arrays[name], name, kind, n_axes)
@@ -295,7 +287,7 @@ class LatentMember(NamedTuple):
     """A model with hidden states, which weighs all trees over the arcs that were kept."""
 
     model: DependencyModel  # in the basis of its states
-    trust: float  # the power of the members' posteriors that is its prior of arcs
+    trust: float  # its prior of arcs is the members' posteriors to this power
     weight: float  # ensemble weight of its posteriors
 
 
@@ -520,8 +512,8 @@ class ArcRerankModel(SavedModel):
 
     def __post_init__(self) -> None:
         if self.column not in TAG_COLUMNS:
-            msg = f"tags stand in {describe(self.column)}, expected one of {', '.join(TAG_COLUMNS)}"
-            raise ModelFormatError(msg)
+            msg = f"tags are in the column {describe(self.column)}, expected "
+            raise ModelFormatError(msg + " or ".join(TAG_COLUMNS))
         for model in self.latent:
             if not isinstance(cast("object", model), LatentScorer):
                 msg = f"a latent model of a reranker has features of trees, not {describe(model)}"

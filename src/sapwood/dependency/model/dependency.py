@@ -4,8 +4,8 @@ Notation (DEP, equation 2)
 --------------------------
     p(x, h) = pi[h_root]  *  prod over arcs of  T_d[h_child, h_head]  *  prod over words of  O[x, h]
 
-The tree is given, not drawn: this is the probability of what its words show. A chain is the tree in
-which every word is the only child of the one before it.
+The tree is given, not generated: this is the probability of its observed symbols. A chain is the
+tree in which every word is the only child of the word before it.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from sapwood.dependency.model.latent import LatentArcs, SeenTrees
 
 TAG_COLUMNS = ("upos", "xpos")
 MAX_CHILDREN = 9  # larger numbers of children on one side count as this one
-MIN_WEIGHT = 1e-300  # stands for a weight of 0 where a logarithm must be a number
+MIN_WEIGHT = 1e-300  # in place of a weight of 0 where a logarithm must be finite
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a model sees of a word: a tag, the word itself, or both, as numbers of symbols.
+    """The observed symbols of a word: its tag, the word itself, or both, as numbers.
 
     Attributes
     ----------
     tags
-        Names of tags; none where only words are seen. `<unk>`, the last one, stands for all tags
-        that the training trees do not have.
+        Names of tags; none where only words are seen. The last one, `<unk>`, replaces all tags that
+        are not in the training trees.
     vocabulary
         Words and classes of unknown ones; None where only tags are seen. Tags come first.
     column
-        Where tags stand: `upos` or `xpos`.
+        Column of the tags: `upos` or `xpos`.
     valence
         Whether the numbers of a word's children, on the left and on the right, are seen too, in
-        two more columns: then weights tell of the tree itself, and not only of its words.
+        two more columns: weights then depend on the shape of the tree, and not only on its words.
 
     Examples
     --------
@@ -166,8 +166,8 @@ class Seen:
     def from_header(cls, header: dict[str, Any]) -> Seen:
         """The names of symbols of a file."""
         if header["column"] not in TAG_COLUMNS:
-            msg = f"tags stand in {describe(header['column'])}, expected one of {TAG_COLUMNS}"
-            raise ModelFormatError(msg)
+            found, expected = describe(header["column"]), " or ".join(TAG_COLUMNS)
+            raise ModelFormatError(f"tags are in the column {found}, expected {expected}")
         known = header["vocabulary"]
         if known is not None:
             if not isinstance(known, list) or len(known) != 3:
@@ -227,9 +227,9 @@ class _LatentModel:
 class DependencyModel(_LatentModel, SavedModel):
     """Latent dependency trees: a hidden state for each word, steps to the left and to the right.
 
-    One object for models with states (by EM) and for spectral ones, which are known in another
-    basis only; `is_probabilistic` tells which. The weights of a spectral model are no
-    probabilities: they are close to them where there was enough data, and may be negative.
+    Models by EM have probabilities of states; spectral models are known in another basis only, and
+    `is_probabilistic` is False. The weights of a spectral model are no probabilities: with enough
+    data they are close to them, and some may be negative.
 
     Attributes
     ----------
@@ -255,8 +255,8 @@ class DependencyModel(_LatentModel, SavedModel):
     def log_probs(self, trees: ArcBankLike) -> FloatArray:
         """Log-probability of what each tree shows, shape [n_trees], given its arcs.
 
-        The weights of a spectral model are no probabilities; this is the log of their absolute
-        value, and `signed_log_probs` tells the sign too.
+        For a spectral model, whose weights are no probabilities, the log of the absolute weight;
+        `signed_log_probs` also gives the sign.
 
         Parameters
         ----------
@@ -380,7 +380,7 @@ def count_children(offsets: IntArray, head: Any) -> tuple[IntArray, IntArray]:
 
 
 def chains(rows: Sequence[IntArray]) -> SeenTrees:
-    """Sentences as trees in which every word hangs on the one before it."""
+    """Sentences as trees in which the head of every word is the word before it."""
     offsets = starts_of([len(row) for row in rows])
     head = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
     symbols = np.concatenate([np.empty(0, np.int64), *rows])

@@ -5,14 +5,15 @@ Notation (DEP, sections 3.1 and 3.3)
     pi      root      state of a root                                     [k]
     T       steps     state of a child given its head's, a table a side   [n_sides, k, k]
     O       symbols   symbol given a state                                [n, k]
-    e, D    end, product   what stands for 1, and products of vectors     [k], [k, k, k]
+    e, D    end, product   the vector of ones, and products of vectors    [k], [k, k, k]
 
 A model whose states are known has no D: its vectors are multiplied entry by entry, and columns of T
 and O are distributions. A spectral model has the same tables in an unknown basis G,
 
     pi -> G pi,   T -> G T G^-1,   O -> O G^-1,   e' = 1' G^-1,   D(y) = G diag(G' y) G^-1
 
-and every probability is the same. Estimated from data it is close to one, and may be negative.
+and every probability is the same. Weights that are estimated from data are close to probabilities,
+and may be negative.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
 """What a user already knows about a dependency tree: tags, heads and relations of some words.
 
-A given head leaves its word one arc. Every tree over the arcs that are left has that arc, and every
-projective tree over them is one that the user may mean: so sums over the forest of these arcs are
-those given the constraints.
+A word whose head is given keeps a single arc. The trees over the remaining arcs are exactly the
+trees that satisfy the constraints, so sums over their forest are conditional on the constraints.
 
-Some sets of heads are in no projective tree with one root. Two of them clash, where
+Some sets of heads are in no projective tree with one root. Two heads clash where
 
     a word has a head outside the sentence, or is its own head
     two words have the head 0
-    words hang on each other in a circle
+    words depend on each other in a cycle
     two arcs cross, or one passes over the word at the root (it crosses the arc of the root)
     an arc (h, m) passes over g, and the arc (g, h) is given too
 
-and where no two clash, there is a tree (`_complete` builds one): of the words without a head, one
-that no arc passes over becomes the root; others hang on it, or below the shortest arc that passes
-over them.
+If no two heads clash, there is a tree, and `_complete` builds one: a word without a head that no
+arc passes over becomes the root; the other words without a head depend on it, or on the head of
+the shortest arc that passes over them.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class PartialArcs(NamedTuple):
 
 
 class ArcConstraintError(SapwoodError):
-    """A constraint that a parser cannot satisfy; knows the words that it is about, from 1 on."""
+    """A constraint that a parser cannot satisfy; `words` has its words' numbers, from 1 on."""
 
     def __init__(self, message: str, *, words: tuple[int, ...] = (), hint: str) -> None:
         super().__init__(message, hint=hint)
@@ -56,7 +55,7 @@ class ArcConstraintError(SapwoodError):
 
 
 class _TagOption(NamedTuple):
-    """A tag that a word may have: the numbers of the pairs that it stands for, its probability."""
+    """A tag that a word may have: the numbers of its pairs of tags, and its probability."""
 
     numbers: tuple[int, ...]
     probability: float
@@ -113,10 +112,10 @@ class ArcConstraints:
     def tag_candidates(
         self, types: Int32Array, lexicon: TagLexicon, n_tags: int
     ) -> tuple[TagLexicon, FloatArray]:
-        """The tags that each word of the sentence may have, its number being its type, and factors.
+        """A lexicon with a row for each word of the sentence, and the log of each entry's factor.
 
-        Of the pairs that a tag stands for, those that the lexicon lists for the word; all of them,
-        where it lists none. The factors are logarithms, one for each entry of the lexicon.
+        A requested tag allows those of its pairs that the lexicon lists for the word, or all of its
+        pairs where the lexicon lists none.
         """
         assert self.tags is not None
         rows: list[list[int]] = []
@@ -250,7 +249,7 @@ def _entries(n: int, given: Sequence[T | None] | None, name: str) -> Sequence[T 
 
 
 def _tag_pair(tag: object, known: tuple[TagPair, ...], place: int) -> TagPair:
-    """The pair that a name or a pair stands for; a name that is both is a universal tag."""
+    """The pair of tags of a name or a pair; a name in both columns is a universal tag."""
     columns = _names_of(known)
     if isinstance(tag, tuple) and len(tag) == 2:
         pair = tuple(EMPTY if name is None else name for name in tag)
@@ -316,7 +315,7 @@ def _check_heads(n: int, heads: Sequence[int | None] | None) -> Int32Array:
             name = head if isinstance(head, (int, np.integer)) else describe(head)
             raise ArcConstraintError(
                 f"word {place} has the head {name}, but the sentence has {count(n, 'word')}",
-                words=(place,), hint="heads are places of words, from 1 on; 0 is the root",
+                words=(place,), hint="heads are positions of words, from 1 on; 0 is the root",
             )  # fmt: skip
         if head == place:
             raise ArcConstraintError(
@@ -348,7 +347,7 @@ def _refuse_clashes(heads: Int32Array) -> None:
         raise _clash(msg, roots[0], roots[1])
     if circle := _find_circle(heads):
         names = join_words([str(word) for word in sorted(circle)])
-        raise _clash(f"words {names} hang on each other in a circle", *circle)
+        raise _clash(f"words {names} depend on each other in a cycle", *circle)
     low, high = (
         np.minimum(heads, np.arange(1, len(heads) + 1)),
         np.maximum(heads, np.arange(1, len(heads) + 1)),

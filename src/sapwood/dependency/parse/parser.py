@@ -63,8 +63,8 @@ class ScoredArcs:
     Attributes
     ----------
     score
-        The log-probability of the tree given the sentence, where there is one member; of several,
-        the number of arcs that are expected to be right.
+        The log-probability of the tree given the sentence where there is one member; the expected
+        number of right arcs where there are several.
     """
 
     arcs: Arcs
@@ -130,8 +130,9 @@ class ArcParse:
     def k_best(self, k: int) -> list[ScoredArcs]:
         """The k best trees, or as many as there are over the arcs that the pruner kept.
 
-        For one member by log-probability, whose first tree need not be `arcs`, which has the most
-        expected right arcs; for several, by that number.
+        Trees of one member are ranked by log-probability, so the first need not be `arcs`, which
+        has the most expected right arcs. Trees of several members are ranked by expected right
+        arcs.
         """
         scores, heads = self.k_best_heads(k)
         return [
@@ -156,9 +157,9 @@ class ArcParse:
     def constraint_log_prob(self) -> float:
         """Log-probability of the given heads and relations, given the sentence; 0 without any.
 
-        Of heads the weighted mean of the members' probabilities: exact sums over the trees on the
-        arcs that were kept, of a network the product over words. Relations count given the tree
-        that was found. Tags are taken for granted.
+        The probability of heads is the weighted mean over the members: an exact sum over the trees
+        on the arcs that were kept or, for a network, a product over words. The probability of
+        relations is conditional on the tree that was found. Both are conditional on the given tags.
         """
         if self._constraints is None:
             return 0.0
@@ -178,7 +179,7 @@ class ArcParser:
     Parameters
     ----------
     model
-        What `ArcCRF` or `ArcEnsemble` has learnt.
+        The model of a fitted `ArcCRF`, `LatentArcCRF` or `ArcEnsemble`.
     use_tags
         Whether tags are taken from sentences that have them instead of being predicted.
 
@@ -215,23 +216,23 @@ class ArcParser:
         heads: Sequence[int | None] | None = None,
         relations: Sequence[str | None] | None = None,
     ) -> ArcParse:
-        """Parse one sentence, and perhaps keep what is known of its tree.
+        """Parse one sentence, and keep the tags, heads and relations that are given.
 
-        The tree has all given tags, heads and relations, and posteriors, k-best trees and their
-        log-probabilities are those given these; `ArcParse.constraint_log_prob` tells how probable
-        heads and relations are.
+        The tree has all given tags, heads and relations; posteriors, k-best trees and their
+        log-probabilities are conditional on them. `ArcParse.constraint_log_prob` is the
+        log-probability of the given heads and relations.
 
         Parameters
         ----------
         sentence
-            Words, or arcs whose words are parsed: their tags, heads and relations are not read. Or
-            words with the other arguments, as `PartialArcs`.
+            Words; or arcs, whose words are parsed and whose tags, heads and relations are not read;
+            or `PartialArcs`, which have words and the other arguments.
         tags
             For each word None (free), a tag, a pair of universal tag and tag of the treebank, or a
             dictionary of tags with probabilities. A network's probabilities of tags are multiplied
             by these; scorers by features read the one tag that is then the most probable.
         heads
-            For each word None (free) or the place of its head, from 1 on; 0 is the root.
+            For each word None (free) or the position of its head, from 1 on; 0 is the root.
         relations
             For each word None (free) or its relation.
 
@@ -256,7 +257,7 @@ class ArcParser:
         return self._parse(given, asked)
 
     def constrain(self, partial: PartialArcs) -> ArcConstraints | None:
-        """Check what is known of the tree of a sentence; None where nothing is."""
+        """Check the given tags, heads and relations of a sentence; None where nothing is given."""
         sentence, tags, heads, relations = partial
         names = self.model.tags, self.model.relations
         return constrain_arcs(len(sentence), *names, tags, heads, relations)

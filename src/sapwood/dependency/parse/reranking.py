@@ -72,7 +72,7 @@ def _of_shard(bank: ArcBank, column: str, bits: int) -> npt.NDArray[np.uint32]:
 
 
 def _nearest(word: IntArray, up: IntArray, none: int) -> tuple[IntArray, IntArray]:
-    """The modifiers of each word that stand nearest to it, left and right."""
+    """The nearest modifier of each word, on the left and on the right."""
     left, right = np.full(none + 2, -1), np.full(none + 2, none)
     np.maximum.at(left, up[word < up], word[word < up])
     np.minimum.at(right, up[word > up], word[word > up])

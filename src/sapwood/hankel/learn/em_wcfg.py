@@ -72,7 +72,9 @@ class EMWCFG(Estimator):
         default=4, domain=whole(1, MAX_STATES), words="Hidden states.", kw_only=False
     )
     iterations: int = parameter(200, whole(0), "The most EM iterations of a start.")
-    starts: int = parameter(3, whole(1), "Random starts, of which the likeliest is kept.")
+    starts: int = parameter(
+        3, whole(1), "Random starts; the grammar of the highest likelihood is kept."
+    )
     tolerance: float = parameter(
         1e-7, at_least(0), "Iterations end when the log-likelihood of a string gains less."
     )
@@ -134,7 +136,7 @@ class EMWCFG(Estimator):
     def _run_em(
         self, start: WeightedGrammar, placed: Placed, engine: Engine, info: Info
     ) -> tuple[WeightedGrammar, list[float]]:
-        """EM from a start; the log-likelihood of each model on the way."""
+        """EM from a start; the log-likelihood of the model of each iteration."""
         least = self.tolerance * info.extra["n_strings"]
         steps = EMSteps[WeightedGrammar, ExpectedRules](
             lambda model: engine.total(expect_grammar_counts, placed, model),
@@ -222,12 +224,12 @@ def maximise_likelihood(
 
 
 def _flat(initial: FloatArray, terminals: FloatArray, binary: FloatArray) -> FloatArray:
-    """All numbers of a grammar; those of a state side by side."""
+    """All weights of a grammar, as a matrix with a row for each state."""
     return np.append(initial, np.hstack([terminals.T, binary.reshape(len(binary), -1)]))
 
 
 def _read_trees(trees: Any) -> tuple[Counter[Bracketed], int]:
-    """Bracketed strings with how often each counts, and how many nodes were wider than two."""
+    """Counts of bracketed strings, and the number of nodes with more than two children."""
     times = trees.values() if isinstance(trees, Mapping) else repeat(1)
     found, n_wide = read_bracketed(list(trees))
     counts: Counter[Bracketed] = Counter()
@@ -252,7 +254,7 @@ def random_grammar(
 
 
 def maximise_grammar_counts(model: WeightedGrammar, counts: ExpectedRules) -> WeightedGrammar:
-    """Relative frequencies of the expected counts; a state that was never used stays."""
+    """Relative frequencies of the expected counts; a state that was never used is unchanged."""
     totals = counts.terminals.sum(axis=0) + counts.binary.sum(axis=(1, 2))
     used = totals > 0
     safe = np.where(used, totals, 1.0)
@@ -278,7 +280,7 @@ class ExpectedRules(FieldSums):
 
 @dataclass(frozen=True, eq=False)
 class StringShard:
-    """Plain strings with how often each counts, as flat arrays."""
+    """Plain strings and their counts, as flat arrays."""
 
     words: IntArray
     starts: IntArray
@@ -310,7 +312,7 @@ class StringShard:
 
 @dataclass(frozen=True, eq=False)
 class LongStrings:
-    """Strings of which only the number and a lower bound of the length are known.
+    """Strings whose number and least length are known, and nothing else.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Hankel matrices of strings with brackets: which cuts were seen, how often, and in which basis.
+"""Hankel matrices of bracketed strings: counts of cuts, and the basis of rows and columns.
 
 Notation (WCFG, section 3)
 --------------------------
@@ -45,7 +45,7 @@ def symbols_of(strings: Iterable[Inside]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class CutCounts(FieldSums):
-    """How often each string, each inside string and each context was seen; `+` joins shards."""
+    """Counts of strings, of inside strings and of contexts; `+` joins shards."""
 
     strings: Counter[Inside] = field(default_factory=Counter)
     insides: Counter[Inside] = field(default_factory=Counter)
@@ -79,7 +79,7 @@ class CutCounts(FieldSums):
 
     @classmethod
     def of_strings(cls, strings: Mapping[Inside, float]) -> CutCounts:
-        """All cuts of strings without brackets, those that no bracket ever had included."""
+        """All cuts of strings without brackets, including those that are in no tree."""
         found = cls(Counter(strings))
         for words, times in strings.items():
             size = len(words)
@@ -98,7 +98,7 @@ class CutCounts(FieldSums):
 
 @dataclass(frozen=True)
 class Basis:
-    """Contexts and inside strings that stand for rows and columns.
+    """Contexts and inside strings: the rows and columns of a Hankel matrix.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ class Basis:
 
 
 def commonest(counts: Mapping[Any, float], factor: float) -> list[Any]:
-    """The commonest fraction of some items; of equally common ones, the shorter first."""
+    """The most frequent fraction of some items; of equally frequent ones, the shorter first."""
     size = ceil(factor * len(counts) - 1e-9)
     return sorted(counts, key=lambda item: (-counts[item], len(item), item))[:size]
 
@@ -222,7 +222,7 @@ class HankelCounts(FieldSums):
     def of_brackets(
         cls, shard: Sequence[Bracketed], basis: Basis, times: Sequence[float] | None = None
     ) -> HankelCounts:
-        """Counts of some bracketed strings, each of which may have been seen several times."""
+        """Counts of bracketed strings; `times` says how often each was seen."""
         row, column, (p, s) = basis.row, basis.column, basis.shape
         whole: dict[tuple[int, int], float] = defaultdict(float)
         pairs: dict[tuple[int, int], float] = defaultdict(float)
@@ -252,7 +252,7 @@ def _sparse(counts: Mapping[tuple[int, int], float], shape: tuple[int, int]) -> 
 
 
 def cut_bytes(lengths: Iterable[int], n_cuts: Iterable[int]) -> int:
-    """Bytes that counting the cuts of strings takes at most, where no two cuts are alike.
+    """The most bytes that counting the cuts of strings takes, reached where no two are equal.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def string_info(**known: Any) -> Info:
 
     `n_strings` is the number of strings learnt from; `basis` the numbers of contexts and inside
     strings (prefixes and suffixes for automata); `singular_values` those of the Hankel block;
-    `conditioning` tells how much noise was multiplied; `solver` has the solver's steps, feasibility
+    `conditioning` says how much noise is amplified; `solver` has the solver's steps, feasibility
     and gap; `iterations` and `log_likelihood` are those of EM; `risks` held-out risks by number of
     states, where the number was chosen so; `n_wide` the number of nodes with more than two
     children, which were split to the right.
@@ -94,13 +94,13 @@ class RankParameters(Estimator):
     basis: float = parameter(
         0.1,
         between(0, 1, "(]"),
-        "Basis factor: the fraction of all inside strings and contexts, the commonest, that stand "
-        "for rows and columns.",
+        "Basis factor: the fraction of the inside strings and contexts, the most frequent ones, "
+        "that are columns and rows of the Hankel matrix.",
     )
 
 
 def read_bracketed(trees: object) -> tuple[list[Bracketed], int]:
-    """Bracketed strings of trees, and how many of their nodes were wider than two."""
+    """Bracketed strings of trees, and the number of their nodes with more than two children."""
     if isinstance(trees, Mapping):
         raise SapwoodTypeError("expected trees, not a mapping", hint="give a list of trees")
     found, n_wide = [], 0
@@ -115,7 +115,7 @@ def read_bracketed(trees: object) -> tuple[list[Bracketed], int]:
 
 
 def read_strings(strings: object) -> Counter[Inside]:
-    """Strings and how often each was seen; given as such, or as lists of symbols."""
+    """Counts of strings, from a mapping of strings to counts or from lists of symbols."""
     if isinstance(strings, Mapping):
         items: Iterable[tuple[Any, Any]] = strings.items()
     else:
@@ -142,7 +142,7 @@ def risk(model: StringModel, held: Mapping[Inside, float], seen: Mapping[Inside,
 
 
 def split_counts(strings: Mapping[Inside, float]) -> tuple[Counter[Inside], Counter[Inside]]:
-    """Strings to learn from, and about a tenth of all strings, which is held out."""
+    """Strings to learn from, and about a tenth of all strings as held-out data."""
     held = Counter({x: t // HELD_OUT_EVERY for x, t in strings.items() if t >= HELD_OUT_EVERY})
     for place, (x, times) in enumerate(sorted(strings.items())):
         if times < HELD_OUT_EVERY and place % HELD_OUT_EVERY == 0:

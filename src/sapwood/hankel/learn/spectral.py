@@ -60,7 +60,7 @@ BYTES_A_CUT = 160  # of memory for each symbol of a string while blocks are made
 
 
 class SpectralWCFG(RankParameters):
-    """Weighted grammar from strings with brackets, whose labels mean nothing.
+    """Weighted grammar from bracketed strings, by one SVD; labels are ignored.
 
     Counts which inside strings were bracketed in which contexts, factorises the table, and reads
     the grammar off (Lemma 1). Its values are no probabilities: they may be negative, and need not
@@ -139,7 +139,7 @@ class SpectralWCFG(RankParameters):
 
 
 class SpectralWFA(RankParameters):
-    """Weighted automaton from strings: prefixes and suffixes for rows and columns.
+    """Weighted automaton from strings, by one SVD of prefixes and suffixes.
 
     Attributes
     ----------
@@ -187,7 +187,7 @@ class SpectralWFA(RankParameters):
 
 
 def refuse_large_automaton(observed: Mapping[Inside, float], n_symbols: int, n: int) -> None:
-    """Refuse strings, or a number of states, that need more memory than there is."""
+    """Refuse strings, or a number of states, that need more memory than is free."""
     n_cuts = len(observed) + sum(map(len, observed))
     size = f"{n:,} states" if n > 1 else "1 state"
     require_memory(
@@ -233,7 +233,7 @@ class PrefixBlocks:
         starts = starts_of([len(x) for x in observed])
         words = np.fromiter((number[w] for x in observed for w in x), np.int64, starts[-1])
         weight = np.fromiter(observed.values(), float, len(observed))
-        # The cuts of a string stand one after the other, one more than it has symbols.
+        # The cuts of a string are contiguous, one more than it has symbols.
         sizes = np.diff(starts) + 1
         is_last = np.zeros(len(words) + len(sizes), bool)
         is_last[starts_of(sizes)[1:] - 1] = True

@@ -64,7 +64,7 @@ WEIGHT_SPREAD = 0.3  # of weights around the start, relative to the size of thos
 
 
 class UnsupervisedWCFG(RankParameters):
-    """Weighted grammar from strings alone: the simplest Hankel matrix that agrees with them.
+    """Weighted grammar from plain strings: a Hankel matrix of low rank that agrees with them.
 
     Attributes
     ----------
@@ -230,7 +230,7 @@ class UnsupervisedWCFG(RankParameters):
         info.extra["singular_values"] = factors.values
         judge_conditioning(info, conditioning(factors, noise))
         n = factors.n
-        # columns of pairs that were never seen go: there are s^2 of them
+        # columns of pairs that were never seen are dropped: there are s^2 pairs
         used = np.unique(np.append(np.arange(s), problem.columns))
         problem = replace(
             problem,
@@ -244,7 +244,7 @@ class UnsupervisedWCFG(RankParameters):
         info.extra["solver"].update(found.as_dict())
         y, z = np.divmod(used[s:] - s, s)
         pairs = (inside.T[y][:, :, None] * inside.T[z][:, None, :]).reshape(len(y), n * n)
-        # as few pairs as there are may not fix A: the smallest one that does for them
+        # few pairs may not determine A: the solution of least norm is taken
         binary = np.linalg.lstsq(pairs, right[:, s:].T, rcond=1e-8)[0].T
         made = Operators(
             left[0].copy(),
@@ -255,7 +255,7 @@ class UnsupervisedWCFG(RankParameters):
 
 
 class _Cells:
-    """Strings and lengths with what was observed of them."""
+    """Strings and lengths, with their observed probabilities."""
 
     def __init__(self, grammar: WeightedGrammar, observed: Mapping[Inside, float], n: float):
         d = len(grammar.symbols)
@@ -313,7 +313,7 @@ def fit_values(
     n: float = np.inf,
     max_steps: int = 30,
 ) -> WeightedGrammar:
-    """The grammar after some steps; it never fits worse than before.
+    """The grammar after some steps, which never lower its fit.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ def fit_values(
 
 
 def _sizes(grammar: WeightedGrammar) -> FloatArray:
-    """For each weight, the root mean square of those of its kind."""
+    """For each weight, the root mean square of the weights of the same kind."""
     sizes = (np.full(x.shape, np.sqrt(np.mean(x**2)) or 1.0) for x in grammar.weights)
     return _flatten(*sizes)
 

@@ -41,13 +41,13 @@ from sapwood.hankel.model.string_model import (
     signed_log,
 )
 
-MAX_DEPTH = 20_000  # of the sum over ever deeper trees
+MAX_DEPTH = 20_000  # trees up to this depth are summed
 CHART_BYTES = 32  # of memory for a state of a span, by its two ends: three charts and a scale
 CHART_OPERATIONS = 1 << 22  # operations of a chart, roughly, in one call of compiled code
 
 
 class ClassicForm(NamedTuple):
-    """The same grammar as weighted rules over states 0, 1, ...; weights of 0 are left out."""
+    """The grammar as weighted rules over states 0, 1, ...; weights of 0 are left out."""
 
     start: dict[int, float]
     unary: dict[tuple[int, str], float]
@@ -238,15 +238,15 @@ class WeightedGrammar(StringModel):
         return signed_log(float(value), int(scale[0, size])), posterior
 
     def pair_log_prob(self, words: Sequence[str], pairs: PairConstraints) -> SignedLog:
-        """Log and sign of the share that trees with some pairs have in the value of a string.
+        """Log and sign of the fraction of a string's value that is due to trees with some pairs.
 
-        Where weights are probabilities, it is the probability of the pairs given the string.
+        Where weights are probabilities, this is the probability of the pairs given the string.
         """
         _check_length(words, pairs)
         try:
             some, _ = self._paired_chart(words, pairs)
         except SapwoodError:
-            self.numbers(words)  # whose complaint, if any, is another
+            self.numbers(words)  # an unknown symbol is another error
             return SignedLog(-np.inf, 0)
         everything = self.signed_log_prob(words)
         if everything.sign == 0:
@@ -277,7 +277,7 @@ class WeightedGrammar(StringModel):
         try:
             gain = np.maximum(self.marginals(words, pairs), 0.0)
         except SapwoodError:
-            self.numbers(words)  # whose complaint, if any, is another
+            self.numbers(words)  # an unknown symbol is another error
             gain = np.zeros((len(words), len(words) + 1))
         split = np.zeros(gain.shape, np.int64)
         if pairs is None:
@@ -431,8 +431,8 @@ def _draw(
     """Symbols and splits of one draw, top down and from left to right; None for a long one."""
     words: list[int] = []
     splits: list[tuple[int, int, int]] = []
-    # what is still to do, the next thing last: a state to draw from, or a node to close, of which
-    # the start and, once its left child is done, the split are known
+    # tasks, the next one last: a state to draw from, or a node to close, with its start and, once
+    # its left child is done, its split
     waiting: list[tuple[int, list[int]]] = [(int(np.searchsorted(start, rng.random())), [])]
     while waiting:
         state, node = waiting.pop()

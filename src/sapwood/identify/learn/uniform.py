@@ -1,7 +1,7 @@
 """The two families that can be unmixed, and how all lengths refine them: EM, or a fit of moments.
 
-PCFG-IE and DEP-IES have their moments as sums over compound parameters (M Psi, see
-`identify/mixing.py`), an M-step and the closed form's needs; `UNIFORM_FAMILIES` has them by name.
+For PCFG-IE and DEP-IES, `UNIFORM_FAMILIES` has the moments as sums over compound parameters (M Psi,
+see `identify/mixing.py`), the M-step, and the lengths that the closed form needs.
 
 **EM** sums over all trees of every distinct sentence. The M-step divides counts by their totals;
 for DEP-IES, whose root must stay the stationary vector of A, it maximises
@@ -12,15 +12,15 @@ for DEP-IES, whose root must stay the stationary vector of A, it maximises
 from the better of the old A and the counts divided by their totals, so that the likelihood never
 falls (generalised EM).
 
-**The fit.** The closed form uses the shortest sentences only, since longer ones say nothing
-*linear* about the compound parameters that it needs. Here they count: the moments mu = M Psi(theta)
-of every length are fitted by Levenberg and Marquardt's method, from a start.
+**The fit.** The closed form uses the shortest sentences only, since the moments of longer ones are
+not *linear* in the compound parameters that it needs. The fit uses all lengths: the moments
+mu = M Psi(theta) are fitted by Levenberg and Marquardt's method, from a start.
 
     minimise  sum over o of  n(o) (mu_o(theta) - u_o)^2 / (u_o + 1 / n(o))
 
-with u the observed moments and n(o) the sentences behind each. theta are logarithms of
-probability ratios in each column. mu is an analytic function of theta, so that its derivatives
-are exact from imaginary steps: d mu = Im mu(theta + i h) / h, without any difference taken.
+with u the observed moments and n(o) the number of sentences behind each. theta are logarithms of
+probability ratios in each column. mu is an analytic function of theta, so its derivatives are exact
+from imaginary steps: d mu = Im mu(theta + i h) / h has no difference that rounding could spoil.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from sapwood.core.errors import SapwoodError
 from sapwood.core.progress import step
 from sapwood.core.training_loops import EMResult, EMSteps, EMStop, gains_less_than, run_em
 from sapwood.execute import Engine, Threads
-from sapwood.identify.families import stationary
 from sapwood.identify.mixing import MixingMatrix, pair_mixing, triple_mixing
+from sapwood.identify.model.families import stationary
 from sapwood.identify.model.uniform_trees import SentenceCounts, UniformCounts, UniformTreeModel
 
 AnyArray = npt.NDArray[Any]
 Tables = Mapping[str, AnyArray]
-LEAST_P = 1e-12  # below that a probability is 0 for the logarithms of Q
+LEAST_P = 1e-12  # smaller probabilities count as 0 in the logarithms of Q
 M_STEP = {"maxiter": 20, "ftol": 1e-14, "gtol": 1e-10}  # of L-BFGS in the M-step of DEP-IES
 FLOOR = 1e-3  # weight of the uniform distribution in a start: EM never leaves probability 0
-SHARD_SENTENCES = 20_000  # shards depend on the data alone, so that jobs never change a sum
+SHARD_SENTENCES = 20_000  # shards do not depend on the jobs, so sums do not either
 SHORTEST = 0.1  # an extrapolation leaves at least this fraction of a probability
-I_STEP = 1e-30  # of the imaginary part: nothing is subtracted, so it may be tiny
+I_STEP = 1e-30  # of the imaginary part; it may be tiny, since nothing is subtracted
 LARGEST = 4e6  # entries of the Jacobian: about a second an evaluation
 EVALUATIONS = 60
 

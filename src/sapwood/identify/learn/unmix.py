@@ -56,7 +56,6 @@ from sapwood.core.errors import (
 from sapwood.core.learner import HiddenTreeParameters, Info, maybe, parameter, positional, whole
 from sapwood.execute import Engine
 from sapwood.identify.check import check, remedy
-from sapwood.identify.families import family_of, moments
 from sapwood.identify.learn.uniform import (
     DEP_IES,
     FLOOR,
@@ -67,23 +66,24 @@ from sapwood.identify.learn.uniform import (
     fit_moments,
     mix_with_uniform,
 )
+from sapwood.identify.model.families import family_of, moments
 from sapwood.identify.model.uniform_trees import SentenceCounts, UniformCounts, UniformTreeModel
 from sapwood.linalg.diagonalise import Roots, decompose, stochastic_root
 
 MOST_WORDS_PCFG_IE = 2000  # matrices are words x words
 Contract = Callable[[FloatArray], FloatArray]
 BALANCE_TOLERANCE = 1e-13
-MOST_ROUNDS = 1000  # of balancing; 20 do, mostly
-MOST_WORDS_DEP_IES = 300  # every eigenvalue of words x words has a root to choose
-# Roots nearer than that move with the square root of the noise, not with its slope.
+MOST_ROUNDS = 1000  # of balancing; 20 are usually enough
+MOST_WORDS_DEP_IES = 300  # a root is chosen for every eigenvalue of words x words
+# Nearer roots move with the square root of the noise instead of linearly.
 NEAR_ROOTS = 1e-2
-# Relative error of the eigenvectors, to first order, above which they mean little.
+# Largest relative error of the eigenvectors, to first order, without a warning.
 LARGEST_ERROR = 0.3
-LARGEST_REPORT = 8  # states of the report on a pcfg: a second, and more states look the same
+LARGEST_REPORT = 8  # most states of the report on a pcfg: it takes a second
 # Measured constants: `benchmarks/memory_estimates.py` prints estimates and measured peaks.
 LIBRARY_BYTES, KERNEL_BYTES, MATRICES, TOKEN_MEMORY = 60e6, 100e6, 16, 100
 CUBES = 7  # arrays of words by words by words, for the closed form of dep-ies
-CLIPPED = 0.1  # mass of negative probabilities, of a table's total, that is worth a warning
+CLIPPED = 0.1  # a warning is given where more of a table's mass is negative
 
 
 class _Unmix(HiddenTreeParameters, ABC):
@@ -350,8 +350,8 @@ def _with_pairs(A: FloatArray, pairs: PairMoments, pi: FloatArray) -> FloatArray
 def _balance(down: FloatArray, pi: FloatArray) -> FloatArray:
     """The nearest table, in relative entropy, whose rows and columns both sum to pi.
 
-    Rows and columns are scaled in turn (Sinkhorn and Knopp 1967). A little of the table of
-    independent words, whose margins are right, keeps it going where zeros are in the way.
+    Rows and columns are scaled in turn (Sinkhorn and Knopp 1967). A small multiple of the table of
+    independent words, which has the right margins, is added, so that zeros do not stop it.
     """
     down = (1 - BALANCE_TOLERANCE) * down + BALANCE_TOLERANCE * np.outer(pi, pi)
     for _ in range(MOST_ROUNDS):
@@ -374,15 +374,15 @@ def _noise_gain(roots: Roots, pi: FloatArray) -> float:
 
 
 def unmix_info(n_sentences: dict[int, float]) -> Info:
-    """What is known of an estimate before it is made, and how far it can be trusted afterwards.
+    """The `Info` of an estimate before unmixing.
 
-    `n_sentences` are those of each length, infinite for exact moments; `gap` is the smallest
-    distance between two eigenvalues that had to be told apart; `noise_gain` tells how much noise in
-    the moments is multiplied, to first order; `clipped` is the largest fraction of a table that was
-    negative and was set to 0; `moment_error` is the mean L1 distance of the observed pair moments
-    from the model's, at the lengths that were unmixed, and `moment_noise` what sampling noise alone
-    would make of it; `refined` is `moments` or `em`, where that was asked for, `iterations` those
-    of the refinement, and `log_likelihood` that of the sentences given their lengths, after EM.
+    `n_sentences` is the number of sentences of each length, infinite for exact moments; `gap` the
+    smallest distance between two eigenvalues; `noise_gain` the factor, to first order, by which
+    noise in the moments is multiplied; `clipped` the largest fraction of a table that was negative
+    and was set to 0; `moment_error` the mean L1 distance of the observed pair moments from the
+    model's, at the lengths that were unmixed, and `moment_noise` its expectation under sampling
+    noise; `refined` the refinement, `none`, `moments` or `em`, with the number of its `iterations`;
+    `log_likelihood` the log-likelihood of the sentences given their lengths, after EM.
     """
     return Info(
         extra={
@@ -410,7 +410,7 @@ def index_sentences(
         )
         raise SapwoodError(msg, hint="write one sign for all rare words, or their tags for words")
     if len(vocabulary) == 1:
-        msg = f"all words are {vocabulary[0]!r}: one type of word tells nothing apart"
+        msg = f"all words are {vocabulary[0]!r}, and one type of word shows no structure"
         raise SapwoodError(msg, hint="check how the sentences were split into words")
     number = {word: place for place, word in enumerate(vocabulary)}
     ids = ([number[word] for word in words] for words in kept)
@@ -423,13 +423,13 @@ def clip_columns(table: FloatArray) -> tuple[FloatArray, float]:
     total = clipped.sum(axis=0)
     mass = np.abs(table).sum(axis=0)
     removed = float(np.max(1 - total / np.where(mass > 0, mass, 1.0)))
-    # A column without any positive entry says nothing: every outcome is as likely.
+    # A column without any positive entry becomes uniform.
     safe = np.where(total > 0, clipped / np.where(total > 0, total, 1.0), 1.0 / len(table))
     return safe, removed
 
 
 def check_conditioning(info: Info, n: float) -> None:
-    """Warn where the noise of n sentences is multiplied to the size of what is looked for."""
+    """Warn where the amplified noise of n sentences is as large as the parameters."""
     noise_gain, clipped = info.extra["noise_gain"], info.extra["clipped"]
     if np.isfinite(n) and noise_gain / np.sqrt(n) > LARGEST_ERROR:
         needed = (noise_gain / LARGEST_ERROR) ** 2
@@ -445,7 +445,7 @@ def check_conditioning(info: Info, n: float) -> None:
 
 
 def _roughly(n: float) -> str:
-    """A number of which only the first digits are known.
+    """A number rounded to its first two digits, in words.
 
     Examples
     --------
@@ -517,10 +517,10 @@ def refine(
 def _better_start(
     model: UniformTreeModel, counts: SentenceCounts, max_length: int
 ) -> UniformTreeModel:
-    """The unmixed estimate or the moment fit from there, whichever is the likelier."""
+    """The unmixed estimate or the moment fit from there, whichever has the higher likelihood."""
     try:
         fitted = fit_moments(model, counts, max_length).model
-    except SapwoodError:  # too many words for that
+    except SapwoodError:  # too many words for the fit
         return model
     read = counts.up_to(max_length)
     found = [UniformCounts.of(read, mix_with_uniform(one, FLOOR)) for one in (model, fitted)]
@@ -543,7 +543,7 @@ def refuse_family(family: str, n_states: int | None) -> None:
     if k == 1:
         msg = "a pcfg with 1 state is unmixed as the pcfg-ie that it is"
         raise SapwoodError(msg, hint="unmix pcfg-ie with 1 state instead")
-    # As many words as states: the fewest that show what any number of words does.
+    # With as many words as states the report is the same as with more words.
     size = min(k, LARGEST_REPORT)
     report = check(family, words=size, states=size, length=3, moments="all", n_points=0)
     msg = (

@@ -104,16 +104,38 @@ const partsOf = (finding, decisions) =>
     edit: finding.parts[k].edit,
   }));
 
-// A unified diff of all accepted findings, without lines of context; and how many are not in it, because only
-// some parts are accepted, their lines are not known, or another correction has changed them already.
+// The patch of some parts of a finding; null where these cannot be corrected without the others. Replacements
+// count characters as Python does, which are not always those of JavaScript.
+function patchOfParts(finding, made) {
+  const known = finding.part_patches;
+  const accepted = made.flatMap((one, k) => (one === "accept" ? [k] : []));
+  if (!known?.sets.some((some) => some.join() === accepted.join())) return null;
+  const pieces = accepted.flatMap((k) => known.parts[k]);
+  pieces.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  const characters = [...known.old.join("")];
+  let at = 0;
+  let text = "";
+  for (const [start, end, now] of pieces) {
+    text += characters.slice(at, start).join("") + now;
+    at = end;
+  }
+  text += characters.slice(at).join("");
+  return { line: known.line, old: known.old, new: text.match(/[^\n]*\n|[^\n]+/g) ?? [] };
+}
+
+// A unified diff of all accepted findings, without lines of context; and how many are not in it, because the
+// accepted parts need others, their lines are not known, or another correction has changed them already.
 export function patchOf(report, decisions) {
   const files = new Map();
   let nOmitted = 0;
   for (const finding of report.findings) {
     if (decisions.of(finding.id) !== "accept") continue;
-    if (!finding.patch || decisions.isMixed(finding.id)) nOmitted += 1;
-    else if (files.has(finding.file)) files.get(finding.file).push(finding.patch);
-    else files.set(finding.file, [finding.patch]);
+    const patch = decisions.isMixed(finding.id)
+      ? patchOfParts(finding, decisions.ofParts(finding))
+      : finding.patch;
+    if (!patch) nOmitted += 1;
+    else if (files.has(finding.file)) files.get(finding.file).push(patch);
+    else files.set(finding.file, [patch]);
   }
   const parts = [];
   for (const [file, hunks] of files) {

@@ -2,8 +2,8 @@
 
 Notation
 --------
-    right[i, j]   sum over what hangs on the right of word i, up to word j
-    left[i, j]    sum over what hangs on the left of word j, from word i
+    right[i, j]   sum over the right dependents of word i, up to word j
+    left[i, j]    sum over the left dependents of word j, from word i on
     to_right[i, j], to_left[i, j]   the same with an arc i -> j, or j -> i, and all words between
     A[y, x]       argument y given head x
 

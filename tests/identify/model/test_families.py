@@ -15,9 +15,9 @@ from tests.reference import topologies
 
 from sapwood.core.errors import SapwoodError
 from sapwood.core.topologies import n_binary_trees, n_dependency_trees, n_sides
-from sapwood.identify import families
-from sapwood.identify.dual import PRIME, Dual, Residues
-from sapwood.identify.families import (
+from sapwood.identify.model import families
+from sapwood.identify.model.dual import PRIME, Dual, Residues
+from sapwood.identify.model.families import (
     FAMILIES,
     NAMED,
     Observation,
@@ -27,7 +27,7 @@ from sapwood.identify.families import (
     observations,
     stationary,
 )
-from sapwood.identify.jacobian import draw_reals, draw_residues
+from sapwood.identify.model.jacobian import draw_reals, draw_residues
 
 FIELD = Residues()
 ROUNDING = 1e-13  # sums of at most some thousand products of probabilities

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapwood.core.errors import SapwoodError
-from sapwood.identify import dual
-from sapwood.identify.dual import (
+from sapwood.identify.model import dual
+from sapwood.identify.model.dual import (
     PRIME,
     Dual,
     Reals,

@@ -15,10 +15,10 @@ Directions that are known in advance (section 3; see `families` for the tables)
     F       joint distribution of an argument and its head, A diag(root)                      [d, d]
     E       a change of F                                                                     [d, d]
 
-A symmetry is a set of directions that is known in advance, for all tables or within one. None is
-believed. One for all tables is named in a report only after every one of its directions was
-multiplied with the exact Jacobian and gave zero; one within a table only after it was found to
-contain what every unseen direction does to that table.
+A symmetry is a set of directions that is known in advance, for all tables or within one table. Each
+is checked before a report names it: the exact Jacobian times every direction of a symmetry of all
+tables is zero, and the directions of a symmetry within a table contain the change of that table
+along every unseen direction.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ import numpy as np
 
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
-from sapwood.identify.dual import AnyArray, Array, Dual, Field, Residues, einsum
-from sapwood.identify.families import Parameters, Table, stationary
+from sapwood.identify.model.dual import AnyArray, Array, Dual, Field, Residues, einsum
+from sapwood.identify.model.families import Parameters, Table, stationary
 
 N_DIRECTIONS = 64  # differentiated together: few enough to keep all spans in memory
 OPERATIONS = "+, -, *, @, / by an integer, indexing, sum, reshape, T, einsum and solve"

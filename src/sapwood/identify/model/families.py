@@ -43,8 +43,8 @@ Sums over all trees of one length (appendix C.1)
     x, u, v          words that are seen, several positions as one axis
     weight[a, x]     of all trees over a span, by its state (its head's word) and the words seen
 
-A span is known by which of its positions are seen, wherever it stands, so equal ones are summed
-once. One without any contributes only its number of trees, as columns of tables sum to 1.
+Sums over a span depend only on which of its positions are seen, so equal spans are summed once. A
+span without a seen position contributes its number of trees, as columns of tables sum to 1.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ import numpy as np
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.topologies import n_binary_trees, n_dependency_trees, n_sides
-from sapwood.identify.dual import Array, Dual, einsum, solve
+from sapwood.identify.model.dual import Array, Dual, einsum, solve
 
 NAMED = ("12", "pairs", "123e1", "123", "triples-e1", "triples", "all")
 SYNTAX = "names are 12, pairs, 123e1, 123, triples-e1, triples, all, or positions: 13, 1,10, 12+13"
@@ -214,7 +214,7 @@ class Dependents:
         return self._subtree("root", seen)[0]
 
     def _half(self, side: str, seen: Seen) -> Array:
-        """Weight[h, x] of all that hangs on one side of a head with word h."""
+        """Weight[h, x] of all dependents on one side of a head with word h."""
         if (side, seen) not in self._halves:
             n = len(seen)
             cuts = range(n) if side == "right" else range(1, n + 1)
