@@ -463,13 +463,18 @@ def _compare(
     return SentenceScore(
         number,
         len(gold.words),
-        matched=(Counter(left) & Counter(right)).total(),  # of the multisets
+        matched=_n_matches(left, right),
         gold_brackets=len(left),
         predicted_brackets=len(right),
         crossing=_crossing(left, right, n_words),
         words=n_words,
         correct_tags=sum(_tag_class(a) == _tag_class(b) for a, b in tags),
     )
+
+
+def _n_matches(gold: Iterable[Bracket], predicted: Iterable[Bracket]) -> int:
+    """Size of the multiset intersection."""
+    return (Counter(gold) & Counter(predicted)).total()
 
 
 def _crossing(gold: Iterable[Bracket], predicted: Iterable[Bracket], n_words: int) -> int:
