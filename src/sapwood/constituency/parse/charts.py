@@ -219,6 +219,18 @@ def pruned_forests(
             yield plain
 
 
+def first_forest(
+    prepared: PreparedGrammar,
+    words: list[str],
+    pruning: Pruning,
+    constraints: Constraints | None = None,
+) -> ForestPosteriors | None:
+    """Posteriors of the plain grammar over the first pruned chart that has a parse, if any has."""
+    if len(words) == 1:
+        return one_word_posteriors(prepared, words[0], constraints)
+    return next(pruned_forests(prepared, words, *pruning[:2], constraints), None)
+
+
 def plain_posteriors(
     prepared: PreparedGrammar,
     words: list[str],
@@ -369,17 +381,13 @@ def posteriors(prepared: PreparedGrammar, plain: ForestPosteriors) -> ForestPost
     The posteriors of a member without hidden states and features are those of its plain grammar.
     """
     if prepared.features is not None:
-        return _by_features(prepared, plain)
+        total, items, edges = _feature_posteriors(prepared, plain)
+        if total == -np.inf:
+            return None
+        return ForestPosteriors(plain.pruned, prepared, items, edges, plain.log_prob)
     if not prepared.grammar.is_plain:
         return _by_vectors(prepared, plain.pruned)
     return plain if plain.prepared is prepared else plain._replace(prepared=prepared)
-
-
-def _by_features(prepared: PreparedGrammar, plain: ForestPosteriors) -> ForestPosteriors | None:
-    total, items, edges = _feature_posteriors(prepared, plain)
-    if total == -np.inf:
-        return None
-    return ForestPosteriors(plain.pruned, prepared, items, edges, plain.log_prob)
 
 
 def _feature_posteriors(

@@ -34,9 +34,8 @@ from sapwood.constituency.parse.charts import (
     ForestPosteriors,
     Pruning,
     feature_log_sum,
+    first_forest,
     group_posteriors,
-    one_word_posteriors,
-    pruned_forests,
     sentence_posteriors,
 )
 from sapwood.constituency.parse.prepared import prepare, sentence_log_weight
@@ -306,7 +305,8 @@ class PreparedEnsemble:
         for owner, (plain, weight) in self._beside.items():
             log_prob = charted.get(owner)
             if log_prob is None:
-                log_prob = _plain_log_prob(plain, words, pruning, constraints)
+                chart = first_forest(prepare(plain), words, pruning, constraints)
+                log_prob = None if chart is None else chart.log_prob
             logs += [(weight, log_prob)] if log_prob is not None else []
         weights, log_probs = np.array(logs).reshape(-1, 2).T
         with np.errstate(divide="ignore"):  # a first group may have no weight
@@ -346,18 +346,6 @@ def unary_chains(grammars: Sequence[LatentGrammar]) -> dict[frozenset[str], tupl
     return {frozenset(chain): chain for chain in above}
 
 
-def _plain_log_prob(
-    grammar: LatentGrammar, words: list[str], pruning: Pruning, constraints: Constraints | None
-) -> float | None:
-    """Log-probability of a sentence under a plain grammar; None when it finds no parse."""
-    prepared = prepare(grammar)
-    if len(words) == 1:
-        plain = one_word_posteriors(prepared, words[0], constraints)
-    else:
-        plain = next(pruned_forests(prepared, words, *pruning[:2], constraints), None)
-    return None if plain is None else plain.log_prob
-
-
 class ChartGroup:
     """Members that share a chart, those with fewer states first."""
 
@@ -393,22 +381,10 @@ class ChartGroup:
         if member.features is None:
             found, free = (sentence_log_weight(member, words, x) for x in (constraints, None))
             return found.log - free.log if found.sign == free.sign == 1 else -np.inf
-        logs = [self._feature_log_sum(member, words, x, pruning) for x in (constraints, None)]
+        charts = [first_forest(member, words, pruning, x) for x in (constraints, None)]
+        logs = [-np.inf if x is None else x.log_prob if len(words) == 1
+                else feature_log_sum(member, x) for x in charts]  # fmt: skip
         return min(0.0, logs[0] - logs[1]) if np.isfinite(logs[1]) else -np.inf
-
-    def _feature_log_sum(
-        self,
-        member: PreparedGrammar,
-        words: list[str],
-        constraints: Constraints | None,
-        pruning: Pruning,
-    ) -> float:
-        """Log of the sum over a pruned forest by a member that scores spans by features."""
-        if len(words) == 1:
-            plain = one_word_posteriors(member, words[0], constraints)
-            return -np.inf if plain is None else plain.log_prob
-        plain = next(pruned_forests(member, words, *pruning[:2], constraints), None)
-        return -np.inf if plain is None else feature_log_sum(member, plain)
 
     def read_pruned(self, plain: ForestPosteriors) -> SentencePosteriors | None:
         """Posteriors of the group over a pruned forest; None for no parse."""
