@@ -56,7 +56,7 @@ from sapwood.lm.data.ngrams import (
     NgramCounts,
     Rows,
     Words,
-    count_ngrams,
+    count_ngram_keys,
     load_counts,
     merge_runs,
     table_of,
@@ -389,7 +389,7 @@ def write_run(shard: TextShard, job: CountJob) -> list[SortedRun]:
     width = -(-order // (64 // job.ids.bits))
     if not path.exists():
         words, n_lead = shard_words(shard, data, job.ids, is_stream=job.settings.is_stream)
-        keys, counts = count_ngrams(words, n_lead, order, job.ids.bits)
+        keys, counts = count_ngram_keys(words, n_lead, order, job.ids.bits)
         rows = np.empty(len(keys), row_type(width))
         rows["key"], rows["count"] = keys, counts
         write_bytes(path, rows.tobytes())

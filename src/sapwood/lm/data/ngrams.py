@@ -238,7 +238,7 @@ def merge_rows(rows: Rows, counts: Counts, n_words: int) -> tuple[Rows, Counts]:
     return merge_runs([(pack_rows(rows, bits), counts)], rows.shape[1], bits)
 
 
-def count_ngrams(found: Words, n_lead: int, order: int, bits: int) -> tuple[Keys, Counts]:
+def count_ngram_keys(found: Words, n_lead: int, order: int, bits: int) -> tuple[Keys, Counts]:
     """The key of every different n-gram of `ngrams_of`, sorted, and how often it is there."""
     keys = pack_rows(ngrams_of(found, order, n_lead), bits)
     if keys.shape[1] > 1:
