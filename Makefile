@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CONSTRAINTS ?= -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-kernels golden test-slow test-corpora fuzz fuzz-given kills mutants check check-js bench papers docs constraints clean
+.PHONY: help demo models test test-browser test-kernels golden test-slow test-corpora fuzz fuzz-given kills mutants check check-js bench papers docs constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ check-js: ## format and lint the page's JavaScript; skipped where there is no No
 bench: $(VENV)/installed-dev ## accuracy and time, on the corpora that SAPWOOD_DATA names; OLD=FILE.json compares
 	$(BIN)/python benchmarks/run_all.py
 	$(if $(OLD),$(BIN)/python benchmarks/compare.py $(OLD) build/benchmarks.json)
+
+models: $(VENV)/installed-dev ## make the models that come with Sapwood again, from open corpora; an hour of processor time
+	$(BIN)/python tools/make_models.py
 
 papers: $(VENV)/installed-dev ## the tables of docs/papers anew, on the corpora that SAPWOOD_DATA names; FAST=1 for small ones
 	$(BIN)/python benchmarks/papers/run.py $(if $(FAST),--fast)

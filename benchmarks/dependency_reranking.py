@@ -24,7 +24,7 @@ import numpy as np
 
 import sapwood as sw
 from sapwood.dependency.data.bank import ArcBank
-from sapwood.dependency.data.reader import CandidateLists
+from sapwood.dependency.data.lists import CandidateLists
 from sapwood.dependency.evaluate import AttachmentScores, attachment, compare_attachment
 from sapwood.dependency.learn.reranker import (
     TRIPLE_BITS,

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract import subjects, test_estimators
+from tests.contract import subjects
+from tests.contract.toys import SUMMARY, check_contract, registered
 from tests.web.servers import Client, guarded
 
 import sapwood as sw
@@ -37,12 +38,8 @@ class ToyPCFG(StateParameters, PCFG):
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Method]:
-    method = Method("a toy of this test", ToyPCFG, fixed={"salt": 3})
-    monkeypatch.setitem(METHODS, "toy", method)
-    monkeypatch.setitem(subjects.ESTIMATORS, "ToyPCFG", ToyPCFG)
-    subjects.fitted.cache_clear()
-    yield method
-    subjects.fitted.cache_clear()
+    with registered(monkeypatch, Method(SUMMARY, ToyPCFG, fixed={"salt": 3}), METHODS) as method:
+        yield method
 
 
 @pytest.fixture
@@ -106,12 +103,7 @@ def test_python_and_ensembles_take_it(toy: Method) -> None:
 
 
 def test_the_contract_tests_take_it(toy: Method) -> None:
-    assert subjects.all_estimators()["ToyPCFG"] is ToyPCFG
-    for ask in (
-        test_estimators.test_every_estimator_has_data_to_learn_from,
-        test_estimators.test_parameters_come_and_go,
-    ):
-        ask("ToyPCFG")
+    check_contract(toy)
     assert subjects.fitted("ToyPCFG").info_.iterations == 0
 
 

@@ -14,7 +14,7 @@ from tests.conftest import Run
 
 import sapwood as sw
 from sapwood.dependency.data.bank import Arcs
-from sapwood.dependency.data.reader import read_lists
+from sapwood.dependency.data.lists import read_lists
 from sapwood.networks import training as network_training
 
 GOLD = [

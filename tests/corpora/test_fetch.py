@@ -9,8 +9,10 @@ import threading
 import warnings
 import zipfile
 from collections import Counter
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -438,6 +440,43 @@ def test_conllu_stays_byte_by_byte(server, tmp_path):
     facts = {"splits": {name: "train"}, "kind": "dependencies", "format": "conllu"}
     entry = entry_of(server, "ud", {name: data}, **facts)
     assert fetch(entry, tmp_path)["train"].read_bytes() == data
+
+
+def unchecked(server: Server, facts: dict[str, Any], trees: str, written: str) -> CorpusEntry:
+    """An entry without checksums of its original, but with one of what is written."""
+    entry = entry_of(server, "open", {"a.mrg": trees}, splits={"a.mrg": "train"}, **facts)
+    digest = hashlib.sha256(written.encode()).hexdigest()
+    return replace(
+        entry,
+        files=tuple(replace(file, sha256="", size=0) for file in entry.files),
+        written=(RemoteFile("=", digest, len(written), "train"),),
+    )
+
+
+def test_where_checksums_of_originals_are_not_known_the_trees_have_one(server, tmp_path):
+    entry = unchecked(server, {}, "( (S\n  (NN salt)))\n", "( (S (NN salt)))\n")
+    assert fetch(entry, tmp_path)["train"].read_text() == "( (S (NN salt)))\n"
+    assert entry.size == len("( (S (NN salt)))\n")
+
+
+def test_other_trees_are_refused_and_not_written(server, tmp_path):
+    entry = unchecked(server, {}, "( (S (NN sand)))\n", "( (S (NN salt)))\n")
+    with pytest.raises(CorpusError, match="wrong checksum of open, train") as caught:
+        fetch(entry, tmp_path)
+    assert "delete" in str(caught.value.hint)
+    assert not (tmp_path / "open" / "train.mrg").exists()
+    assert not left_over(tmp_path)
+
+
+def test_of_dependencies_only_what_is_learnt_from_is_checked(server, tmp_path):
+    row = "1\tSalt\tsalt\tNOUN\tNN\tX=Y\t0\troot\t0:root\tSpaceAfter=No\n\n"
+    basic = "1\tSalt\t_\tNOUN\tNN\t_\t0\troot\t_\t_\n\n"
+    facts = {"kind": "dependencies", "format": "conllu"}
+    entry = unchecked(server, facts, f"# text = Salt\n{row}", basic)
+    assert fetch(entry, tmp_path)["train"].read_text() == f"# text = Salt\n{row}"
+    wrong = unchecked(server, facts, row.replace("root", "dep"), basic)
+    with pytest.raises(CorpusError, match="wrong checksum"):
+        fetch(wrong, tmp_path / "other")
 
 
 # -- converters -----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pytest
 from tests import arc_toys
-from tests.contract import subjects, test_estimators
+from tests.contract.toys import SUMMARY, check_contract, registered
 
 import sapwood as sw
 from sapwood.cli.options import describe_methods
@@ -40,12 +40,9 @@ class ToyParser(ArcEstimator):
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Method]:
-    method = Method("a toy of this test", ToyParser, task=TASK, fixed={"salt": 3, "folds": 2})
-    monkeypatch.setitem(ARC_METHODS, "toy", method)
-    monkeypatch.setitem(subjects.ESTIMATORS, "ToyParser", ToyParser)
-    subjects.fitted.cache_clear()
-    yield method
-    subjects.fitted.cache_clear()
+    method = Method(SUMMARY, ToyParser, task=TASK, fixed={"salt": 3, "folds": 2})
+    with registered(monkeypatch, method, ARC_METHODS):
+        yield method
 
 
 @pytest.fixture
@@ -101,14 +98,7 @@ def test_python_trains_it_by_the_driver_of_the_command(toy: Method) -> None:
 
 
 def test_the_contract_tests_take_it(toy: Method) -> None:
-    assert subjects.all_estimators()["ToyParser"] is ToyParser
-    for ask in (
-        test_estimators.test_every_estimator_has_data_to_learn_from,
-        test_estimators.test_parameters_come_and_go,
-        test_estimators.test_fit_refuses_a_bad_parameter_and_names_it,
-        test_estimators.test_fit_returns_the_estimator_with_its_parameters_as_they_were,
-    ):
-        ask("ToyParser")
+    check_contract(toy)
 
 
 def test_it_can_be_warmed_up(toy: Method) -> None:

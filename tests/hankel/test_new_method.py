@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Run
-from tests.contract import subjects, test_estimators
+from tests.contract.toys import SUMMARY, check_contract, registered
 
 import sapwood as sw
 from sapwood.cli.options import describe_methods
@@ -27,13 +27,10 @@ class ToyWCFG(EMWCFG):
 
 @pytest.fixture(params=[STRING_METHODS, BRACKET_METHODS], ids=["strings", "brackets"])
 def toy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Method]:
-    method = Method("a toy of this test", ToyWCFG, "strings", fixed={"salt": 3, "iterations": 4})
-    for registry in (STRING_METHODS, request.param):
-        monkeypatch.setitem(registry, "toy", method)  # names are those of strings
-    monkeypatch.setitem(subjects.ESTIMATORS, "ToyWCFG", ToyWCFG)
-    subjects.fitted.cache_clear()
-    yield method
-    subjects.fitted.cache_clear()
+    method = Method(SUMMARY, ToyWCFG, "strings", fixed={"salt": 3, "iterations": 4})
+    # the names of methods are those of strings
+    with registered(monkeypatch, method, STRING_METHODS, request.param):
+        yield method
 
 
 @pytest.mark.parametrize("options", [(), ("--states", 2, "--seed", 5)])
@@ -55,11 +52,6 @@ def test_the_command_takes_it(
 
 
 def test_the_contract_tests_take_it(toy: Method) -> None:
-    assert subjects.all_estimators()["ToyWCFG"] is ToyWCFG
-    for ask in (
-        test_estimators.test_every_estimator_has_data_to_learn_from,
-        test_estimators.test_parameters_come_and_go,
-    ):
-        ask("ToyWCFG")
+    check_contract(toy)
     assert toy.make().get_params()["salt"] == 3
     assert toy.make_smallest().get_params()["n_states"] == 2

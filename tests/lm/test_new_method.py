@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Run
-from tests.contract import subjects, test_estimators
+from tests.contract import subjects
+from tests.contract.toys import SUMMARY, check_contract, registered
 
 import sapwood as sw
 from sapwood.cli.options import describe_methods
@@ -35,12 +36,9 @@ class ToyNgrams(KneserNey):
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Method]:
-    method = Method("a toy of this test", ToyNgrams, "text", fixed={"salt": 3})
-    monkeypatch.setitem(LM_METHODS, "toy", method)
-    monkeypatch.setitem(subjects.ESTIMATORS, "ToyNgrams", ToyNgrams)
-    subjects.fitted.cache_clear()
-    yield method
-    subjects.fitted.cache_clear()
+    method = Method(SUMMARY, ToyNgrams, "text", fixed={"salt": 3})
+    with registered(monkeypatch, method, LM_METHODS):
+        yield method
 
 
 @pytest.fixture
@@ -86,12 +84,7 @@ def test_python_trains_it_and_leaves_out_what_it_has_no_use_for(toy: Method) -> 
 
 
 def test_the_contract_tests_take_it(toy: Method) -> None:
-    assert subjects.all_estimators()["ToyNgrams"] is ToyNgrams
-    for ask in (
-        test_estimators.test_every_estimator_has_data_to_learn_from,
-        test_estimators.test_parameters_come_and_go,
-    ):
-        ask("ToyNgrams")
+    check_contract(toy)
     assert subjects.fitted("ToyNgrams").model_.order == 3
 
 
@@ -99,7 +92,7 @@ def test_vectors_of_words_have_new_methods_too(
     monkeypatch: pytest.MonkeyPatch, text: Path, tmp_path: Path, cli: Run
 ) -> None:
     fixed = {"method": "cca", "iterations": 5, "window": 1}
-    method = Method("a toy of this test", ("lm.learn.eigenwords", "WordEmbedding"), fixed=fixed)
+    method = Method(SUMMARY, ("lm.learn.eigenwords", "WordEmbedding"), fixed=fixed)
     monkeypatch.setitem(EMBEDDING_METHODS, "toy", method)
     out = tmp_path / "toy.sapwood"
     small = ("--dimension", 2, "--min-count", 1, "--json")

@@ -43,8 +43,7 @@ SIZES, ARC_SIZES, N_TAGS, N_RELATIONS = EncoderSizes(5, 4, 3, 6), ArcSizes(5, 4)
 def weights():
     rng = np.random.default_rng(0)
     shapes = SIZES.shapes(N_TAGS) | ARC_SIZES.shapes(2 * SIZES.state, N_RELATIONS)
-    P = Parameters(shapes, np.float64)
-    init_encoder(P, rng)
+    P = init_encoder(shapes, rng, np.float64)
     init_arcs(P, rng)
     P["relation.U"][:] = rng.normal(size=P["relation.U"].shape)
     return P

@@ -22,9 +22,8 @@ LSTMS = [f"{layer}.{end}" for layer in ("first", "second") for end in ("forwards
 @pytest.fixture(scope="module")
 def weights() -> Parameters:
     shapes = SIZES.shapes(n_tags=6) | SpanSizes(9).shapes(16, 4)
-    P = Parameters(shapes | ArcSizes(5, 4).shapes(16, 3), np.float64)
     rng = np.random.default_rng(0)
-    init_encoder(P, rng)
+    P = init_encoder(shapes | ArcSizes(5, 4).shapes(16, 3), rng, np.float64)
     init_spans(P, rng)
     init_arcs(P, rng)
     return P

@@ -188,10 +188,10 @@ def split_treebank(  # noqa: PLR0913 - every option of the command is an argumen
         "and my-test.mrg, `parts/` writes parts/train.mrg and so on.",
     ),
     dev: str = typer.Option(
-        "10%", metavar="SIZE", help="Of all trees, as 10%, or a number; 0 for none."
+        "10%", metavar="SIZE", help="Part of all trees, as 10%, or their number; 0 for none."
     ),
     test: str = typer.Option(
-        "10%", metavar="SIZE", help="Of all trees, as 10%, or a number; 0 for none."
+        "10%", metavar="SIZE", help="Part of all trees, as 10%, or their number; 0 for none."
     ),
     by: By = typer.Option(
         "tree",

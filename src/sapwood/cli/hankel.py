@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import log, nan
-from pathlib import Path
 from sys import intern
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -126,14 +125,15 @@ Examples:
 """
 Solver = Literal["admm", "fista", "direct", "factored"]
 
-app = typer.Typer(
-    help="Learn weighted grammars from Hankel matrices, with trees and without; score, parse.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A file written by `sapwood hankel learn`.")
+]
+Strings = Annotated[
+    str,
+    typer.Argument(metavar="FILE", help="Strings, one a line; - for stdin.", show_default="stdin"),
+]
 
 
-@app.command("learn", epilog=LEARN_EPILOG)
 def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
     file: str = typer.Argument(
         ...,
@@ -142,7 +142,7 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
         "- for stdin.",
     ),
     *,
-    out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
+    out: opt.ModelFile,
     states: int | None = typer.Option(
         None,
         min=1,
@@ -174,7 +174,7 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
         show_default="admm",
     ),
     method: str = opt.method_option("spectral", STRING_METHODS),
-    seed: int = typer.Option(0, min=0, metavar="N", help="Of the random starts of em."),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Seed of the random starts of em."),
     jobs: opt.Jobs = 0,
     engine: opt.EngineOption = None,
     scheduler: opt.SchedulerOption = None,
@@ -283,12 +283,9 @@ def _learn_text(report: dict[str, Any]) -> Iterator[str]:
     return fact_lines(facts, 12)
 
 
-@app.command("score", epilog=VALUES_EPILOG)
 def print_values(
-    model: str = typer.Argument(..., metavar="MODEL", help="Of `hankel learn`."),
-    file: str = typer.Argument(
-        STDIN, metavar="FILE", help="Strings, one a line; - for stdin.", show_default="stdin"
-    ),
+    model: Model,
+    file: Strings = STDIN,
     *,
     as_log: bool = typer.Option(
         False, "--log", help="Natural logarithms instead; of negative values there is none: nan."
@@ -324,12 +321,9 @@ def print_values(
     echo(f"{count(len(kept), 'string')}  {n_negative:,} negative")
 
 
-@app.command("parse", epilog=BRACKETS_EPILOG)
 def parse_strings(
-    model: str = typer.Argument(..., metavar="MODEL", help="Of `hankel learn`."),
-    file: str = typer.Argument(
-        STDIN, metavar="FILE", help="Strings, one a line; - for stdin.", show_default="stdin"
-    ),
+    model: Model,
+    file: Strings = STDIN,
     *,
     partial: bool = typer.Option(
         False,
@@ -363,3 +357,14 @@ def parse_strings(
                 print("" if found is None else found.tree())
         except SapwoodError as error:
             raise at_line(error, name, number) from error
+
+
+app = opt.command_group(
+    "Learn weighted grammars from Hankel matrices, with trees and without; score, parse.",
+    ("learn", learn_strings, LEARN_EPILOG,
+     "Learn a weighted grammar or automaton, and write it to a file."),
+    ("score", print_values, VALUES_EPILOG,
+     "Print the value f(x) of each string, one a line."),
+    ("parse", parse_strings, BRACKETS_EPILOG,
+     "Print the best bracketing of each string, one tree a line."),
+)  # fmt: skip

@@ -79,13 +79,13 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
         help="With --json: also a random point and the directions there that cannot be learnt.",
     ),
     max_words: int | None = typer.Option(
-        None, min=2, metavar="D", help="Of the table.", show_default="5"
+        None, min=2, metavar="D", help="Most word types of the table.", show_default="5"
     ),
     max_states: int | None = typer.Option(
-        None, min=2, metavar="K", help="Of the table.", show_default="4"
+        None, min=2, metavar="K", help="Most hidden states of the table.", show_default="4"
     ),
     max_length: int | None = typer.Option(
-        None, min=2, metavar="L", help="Of the table.", show_default="6"
+        None, min=2, metavar="L", help="Most words of a sentence of the table.", show_default="6"
     ),
     epsilon: float | None = typer.Option(
         None,
@@ -112,7 +112,7 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
         show_default="1",
     ),
     member: opt.Member = None,
-    seed: int = typer.Option(0, min=0, metavar="N", help="For the random points."),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Seed of the random points."),
     as_json: opt.Json = False,
 ) -> None:
     """Say whether the parameters of a family of parsing models can be learnt from moments.
@@ -129,44 +129,45 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
     sizes |= {"--directions": directions or None}
     limits = {"--max-words": max_words, "--max-states": max_states, "--max-length": max_length}
     bounds = {"MODEL": model, "--epsilon": epsilon, "--delta": delta, "--depth": depth}
+    _refuse_others(family, sizes, length, limits, bounds | {"--member": member})
+    asked: dict[str, Any]
+    if family == TABLE:
+        largest = (
+            max_words or MAX_TABLE_WORDS, max_states or MAX_TABLE_STATES,
+            max_length or MAX_TABLE_LENGTH,
+        )  # fmt: skip
+        _show_table(largest, seed, as_json=as_json)
+    elif family == BOUNDS:
+        asked = {
+            "member": member, "length": length or BOUND_LENGTH, "epsilon": epsilon or EPSILON,
+            "delta": delta or DELTA, "depth": depth or 1,
+        }  # fmt: skip
+        _show_bounds(model, asked, as_json=as_json)
+    else:
+        asked = {
+            "words": words, "states": states, "length": length, "seed": seed,
+            "moments": "pairs" if moments is None else moments,
+        }  # fmt: skip
+        _show_family(family, asked, with_directions=directions, as_json=as_json)
+
+
+def _refuse_others(
+    family: str,
+    sizes: Mapping[str, object],
+    length: int | None,
+    limits: Mapping[str, object],
+    bounds: Mapping[str, object],
+) -> None:
+    """Refuse the options that are for other uses of the command."""
     if family == TABLE:
         why = "the table takes --max-words, --max-states and --max-length instead"
-        _refuse(sizes | {"--length": length}, why)
+        _refuse({**sizes, "--length": length}, why)
     else:
         _refuse(limits, "it is for `sapwood identify table`")
     if family == BOUNDS:
         _refuse(sizes, "bounds are about a model: give its file, and --length")
     else:
-        _refuse(bounds | {"--member": member}, "it is for `sapwood identify bounds`")
-    if family == TABLE:
-        largest = (
-            max_words or MAX_TABLE_WORDS,
-            max_states or MAX_TABLE_STATES,
-            max_length or MAX_TABLE_LENGTH,
-        )
-        from sapwood.report import identify_table
-
-        rows = identify_table(*largest, seed=seed)
-        show(rows, partial(_table_text, sizes=largest), as_json=as_json)
-    elif family == BOUNDS:
-        if model is None:
-            raise typer.BadParameter("missing; name a file, or `bundled`", param_hint="MODEL")
-        from sapwood.report import identify_bounds
-
-        report = identify_bounds(
-            as_grammar(load_any(model, TRAIN), model), model, member=member,
-            length=length or BOUND_LENGTH,
-            epsilon=epsilon or EPSILON, delta=delta or DELTA, depth=depth or 1,
-        )  # fmt: skip
-        show(report, bounds_text, as_json=as_json)
-    else:
-        if directions and not as_json:
-            raise typer.BadParameter("numbers for machines: add --json", param_hint="--directions")
-        question = {
-            "words": words, "states": states, "length": length, "seed": seed,
-            "moments": "pairs" if moments is None else moments,
-        }  # fmt: skip
-        _show_family(family, question, with_directions=directions, as_json=as_json)
+        _refuse(bounds, "it is for `sapwood identify bounds`")
 
 
 def _refuse(options: Mapping[str, object], why: str) -> None:
@@ -175,25 +176,45 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
             raise typer.BadParameter(why, param_hint=name)
 
 
+def _show_table(largest: tuple[int, int, int], seed: int, *, as_json: bool) -> None:
+    """Print the table of all families, up to the largest sizes."""
+    from sapwood.report import identify_table
+
+    rows = identify_table(*largest, seed=seed)
+    show(rows, partial(_table_text, sizes=largest), as_json=as_json)
+
+
+def _show_bounds(model: str | None, asked: dict[str, Any], *, as_json: bool) -> None:
+    """Print how many trees would surely teach a grammar."""
+    if model is None:
+        raise typer.BadParameter("missing; name a file, or `bundled`", param_hint="MODEL")
+    from sapwood.report import identify_bounds
+
+    report = identify_bounds(as_grammar(load_any(model, TRAIN), model), model, **asked)
+    show(report, bounds_text, as_json=as_json)
+
+
 def _show_family(
-    family: str, question: dict[str, Any], *, with_directions: bool, as_json: bool
+    family: str, asked: dict[str, Any], *, with_directions: bool, as_json: bool
 ) -> None:
     """Print whether one family can be learnt from some moments."""
+    if with_directions and not as_json:
+        raise typer.BadParameter("numbers for machines: add --json", param_hint="--directions")
     from sapwood.identify.model.families import family_of
 
     family_of(family)  # an unknown name is reported before a missing size
     for name in ("words", "length"):
-        if question[name] is None:
+        if asked[name] is None:
             raise typer.BadParameter("missing; say how many", param_hint=f"--{name}")
     with step("computing ranks"):
         from sapwood.report import identify_family
 
-        report = identify_family(family, **question)
+        report = identify_family(family, **asked)
     if as_json:
         print(to_json(report.to_dict(with_directions=with_directions), indent=2))
     else:
         print("\n".join(report.lines()))
-    if question["states"] is not None and question["states"] > question["words"]:
+    if asked["states"] is not None and asked["states"] > asked["words"]:
         echo("note: more states than words, which is outside the range of the table")
 
 
@@ -316,7 +337,7 @@ def unmix_sentences(  # noqa: PLR0913 - every option of the command is an argume
         "lengths. `moments` not for more than some twenty words.",
     ),
     top: int = typer.Option(6, min=1, metavar="N", help="Words shown in each row; --json has all."),
-    seed: int = typer.Option(0, min=0, metavar="N", help="Of random directions."),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Seed of the random directions."),
     as_json: opt.Json = False,
 ) -> None:
     """Learn a model with hidden trees from plain sentences.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sapwood.constituency.grammar.ensemble import Model
     from sapwood.corpora.tree import Tree
     from sapwood.dependency.data.bank import ArcBank, Arcs
-    from sapwood.dependency.data.reader import CandidateLists
+    from sapwood.dependency.data.lists import CandidateLists
     from sapwood.dependency.parse.constraints import PartialArcs
 
 STDIN = "-"
@@ -371,7 +371,7 @@ class ArcReading(TreeReading):
 
     def lists(self, sources: list[str]) -> CandidateLists:
         """CoNLL-U with a list of candidate trees for each sentence; an empty file has none."""
-        from sapwood.dependency.data.reader import read_lists
+        from sapwood.dependency.data.lists import read_lists
 
         with self.explain(sources):
             return read_lists(sources, may_be_empty=True, **self._arc_options())

@@ -1,4 +1,4 @@
-"""The command `sapwood`: its commands, and what surrounds each: streams, errors, Ctrl-C.
+"""The command `sapwood`: the table of commands, and their streams, errors and Ctrl-C.
 
 Data goes to stdout, everything else to stderr. What a command does stands in a file for each.
 """
@@ -37,6 +37,7 @@ from sapwood.cli import (
     serve,
     surprisal,
 )
+from sapwood.cli import options as opt
 from sapwood.cli.console import (
     FAILED,
     abandon,
@@ -67,7 +68,7 @@ MEMORY_HINT = "give less data, fewer --states or fewer --jobs; for parse, a lowe
 
 
 class Boundary(TyperGroup):
-    """The group of all commands: turns what goes wrong into one line and an exit status."""
+    """The group of all commands: turns errors into one line and an exit status."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Read the arguments; `--help` and `--version` print here, perhaps into a broken pipe."""
@@ -84,7 +85,7 @@ class Boundary(TyperGroup):
             raise
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; what goes wrong becomes one line, a hint and an exit status."""
+        """Run a command; an error becomes one line, a hint and an exit status."""
         note_options(self)
         try:
             with display.listening():
@@ -92,7 +93,7 @@ class Boundary(TyperGroup):
             sys.stdout.flush()  # here, where a failure can still be handled
         except BrokenPipeError:
             abandon_stdout()
-            raise typer.Exit(0) from None  # whoever reads us has seen enough: not a failure
+            raise typer.Exit(0) from None  # the reader of stdout has closed it, which is no failure
         except KeyboardInterrupt:
             echo("interrupted")
             raise typer.Exit(INTERRUPTED) from None
@@ -147,8 +148,8 @@ def _common(
     """Learn latent-variable grammars from treebanks, and parse with them."""
 
 
-# name, function, examples, the line that --help shows for it
-for _name, _run, _epilog, _summary in (
+opt.add_commands(
+    app,
     ("demo", demo.show_demo, demo.DEMO_EPILOG,
      "Show the whole story on bundled data, under a minute."),
     ("models", models.show_models, models.MODELS_EPILOG,
@@ -183,8 +184,7 @@ for _name, _run, _epilog, _summary in (
      "Open a page that shows what was learnt, with a JSON API."),
     ("doctor", doctor.show_installation, doctor.DOCTOR_EPILOG,
      "Show versions and folders; compile the kernels."),
-):  # fmt: skip
-    app.command(_name, epilog=_epilog, short_help=_summary)(_run)
+)  # fmt: skip
 app.add_typer(dependency.app, name="depend", short_help="Dependency parsers: train, parse, score.")
 app.add_typer(hankel.app, name="hankel", short_help="Weighted grammars from plain strings.")
 app.add_typer(lm.app, name="lm", short_help="Count text, learn language models, use them.")
@@ -317,7 +317,7 @@ def refuse_usage(error: Any) -> None:
 
 
 def _range_message(error: Any) -> str | None:
-    """What was found and what was expected, for a number out of its range; None for others."""
+    """The number found and the range expected, for a number out of its range; else None."""
     param: Any = getattr(error, "param", None)
     cause: Any = getattr(error, "__cause__", None)
     bounds = getattr(param, "min", None), getattr(param, "max", None)

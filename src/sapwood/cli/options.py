@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from math import inf
@@ -37,6 +37,23 @@ def check_format(name: str | None) -> str | None:
     return name
 
 
+# name, function, examples, and the line that --help shows for it
+Command = tuple[str, Callable[..., None], str, str]
+
+
+def add_commands(app: typer.Typer, *commands: Command) -> None:
+    """Add commands to a group, in the order of its help."""
+    for name, run, epilog, summary in commands:
+        app.command(name, epilog=epilog, short_help=summary)(run)
+
+
+def command_group(words: str, *commands: Command) -> typer.Typer:
+    """A group of commands, such as `sapwood lm`; the words are its help."""
+    app = typer.Typer(help=words, no_args_is_help=True, rich_markup_mode=None)
+    add_commands(app, *commands)
+    return app
+
+
 Model = Annotated[
     str,
     typer.Argument(
@@ -69,7 +86,7 @@ Encoding = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="Of the trees' files, such as latin-1 or gb18030. Not needed for XML that names it.",
+        help="Encoding of the files, such as latin-1 or gb18030. Not needed for XML that names it.",
     ),
 ]
 KeepFunctions = Annotated[
@@ -106,7 +123,9 @@ Out = Annotated[
         show_default="stdout",
     ),
 ]
-ArcEncoding = Annotated[str, typer.Option(metavar="NAME", help="Of the files, such as latin-1.")]
+ArcEncoding = Annotated[
+    str, typer.Option(metavar="NAME", help="Encoding of the files, such as latin-1.")
+]
 SkipBadArcs = Annotated[
     bool,
     typer.Option(
@@ -157,6 +176,7 @@ Tokens = Annotated[
     ),
 ]
 
+ModelFile = Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="The model file.")]
 Json = Annotated[
     bool, typer.Option("--json", help="Write the report as JSON; not for reading by eye.")
 ]

@@ -52,9 +52,11 @@ def serve_page(  # noqa: PLR0913 - every option of the command is an argument
         metavar="TREEBANK",
         help="What the models were trained on: States shows examples of it. Again for more files.",
     ),
-    max_body: float = typer.Option(8.0, min=0.01, metavar="MB", help="Of a request, uploads too."),
-    max_words: int = typer.Option(150, min=1, metavar="N", help="Of a sentence."),
-    max_sentences: int = typer.Option(500, min=1, metavar="N", help="Of a request."),
+    max_body: float = typer.Option(
+        8.0, min=0.01, metavar="MB", help="Size of a request, uploads too."
+    ),
+    max_words: int = typer.Option(150, min=1, metavar="N", help="Words of a sentence."),
+    max_sentences: int = typer.Option(500, min=1, metavar="N", help="Sentences of a request."),
     max_k: int = typer.Option(50, min=1, metavar="K", help="Trees of a k-best list."),
     max_seconds: float = typer.Option(
         20.0, min=0.1, metavar="S", help="That a request may take, waiting included."

@@ -9,7 +9,10 @@ Fetching downloads, verifies, converts, and writes one ready-made file for each 
 Trees are written as published, one a line: traces and function tags stay, and are cut when a model
 is trained (`sapwood.corpora.tree`). Only what is not part of the tree goes: wrappers and codes of
 Penn-historical files, and lemmas. Which corpora there are stands in `registry_data/`: `corpora.tsv`
-has one line for each, and `NAME.tsv` its files with path, SHA-256, bytes and split.
+has one line for each, and `NAME.tsv` its files with path, SHA-256, bytes and split. Where the
+checksums of the originals are not known, both are `-`, and lines with the path `=` have SHA-256 and
+bytes of what is written for a split; of CoNLL-U only the columns that Sapwood learns from count
+(`basic_columns`).
 """
 
 from __future__ import annotations
@@ -48,7 +51,8 @@ _COLUMNS = (
     "name", "title", "kind", "format", "encoding", "members", "ranges", "licence", "source",
     "base_url", "note",
 )  # fmt: skip
-_ABSENT = "-"  # an empty field of corpora.tsv
+_ABSENT = "-"  # an empty field of a table
+_WRITTEN = "="  # the path, in the table of a corpus, of what is written for a split
 Skipped = list[CorpusError]
 Convert = Callable[[str, str, Skipped], Iterator[str]]
 _HEAD = re.compile(r"\d{1,9}")  # int() refuses digits by the thousand
@@ -68,7 +72,7 @@ class RemoteFile:
     """
 
     path: str
-    sha256: str
+    sha256: str  # empty where it is not known: then what is written has a checksum
     size: int
     split: str = WHOLE
 
@@ -101,11 +105,13 @@ class CorpusEntry:
     ranges: tuple[SplitRange, ...] = ()  # of zip archives: how members are split
     encoding: str = "utf-8"
     note: str = ""  # what one should know before fetching
+    # the written files of splits, with their checksums, where those of originals are not known
+    written: tuple[RemoteFile, ...] = ()
 
     @property
     def size(self) -> int:
-        """Number of bytes to download."""
-        return sum(file.size for file in self.files)
+        """Number of bytes to download; where that is not known, of the trees that are written."""
+        return sum(file.size for file in self.files) or sum(file.size for file in self.written)
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -174,10 +180,19 @@ def _entry(row: list[str]) -> CorpusEntry:
     facts["ranges"] = tuple(map(_range, facts["ranges"].split()))
     files = []
     for path, digest, size, split in _rows(facts["name"], 4):
-        if not (size.isascii() and size.isdecimal()):
+        is_known = (digest, size) != (_ABSENT, _ABSENT)
+        if is_known and not (size.isascii() and size.isdecimal()):
             raise CorpusError(f"{path} has {size!r} bytes, expected a number", hint=_DAMAGED)
-        files.append(RemoteFile(path, digest, int(size), WHOLE if split == "*" else split))
-    return CorpusEntry(**facts, files=tuple(files))
+        known = (digest, int(size)) if is_known else ("", 0)
+        files.append(RemoteFile(path, *known, WHOLE if split == "*" else split))
+    written = tuple(file for file in files if file.path == _WRITTEN)
+    originals = tuple(file for file in files if file.path != _WRITTEN)
+    checked = {file.split for file in written}
+    for file in originals:
+        if not file.sha256 and file.split not in checked:
+            msg = f"neither {file.path} nor the split {file.split} has a checksum"
+            raise CorpusError(msg, hint=_DAMAGED)
+    return CorpusEntry(**facts, files=originals, written=written)
 
 
 def _range(text: str) -> SplitRange:
@@ -359,7 +374,7 @@ def _outputs(entry: CorpusEntry, folder: Path) -> dict[str, Path]:
 def _fingerprint(entry: CorpusEntry) -> str:
     """Changes with the originals, with their splits, and with the converters."""
     facts = (VERSION, entry.format, entry.members, entry.ranges, entry.encoding)
-    files = [(file.path, file.sha256, file.split) for file in entry.files]
+    files = [(file.path, file.sha256, file.split) for file in (*entry.files, *entry.written)]
     return hashlib.sha256(repr((facts, files)).encode()).hexdigest()
 
 
@@ -402,14 +417,14 @@ def _download_all(
 
 
 def _download(url: str, file: RemoteFile, target: Path) -> None:
-    """Download one file, unless it is there with the right checksum."""
-    if target.is_file() and _sha256(target) == file.sha256:
+    """Download one file, unless it is there with the right checksum, where that is known."""
+    if target.is_file() and (not file.sha256 or _sha256(target) == file.sha256):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     with new_file(find_target(target)) as part:
         _transfer(url, part)
         found = _sha256(part)
-        if found != file.sha256:
+        if file.sha256 and found != file.sha256:
             msg = f"wrong checksum of {url}: expected SHA-256 {file.sha256}, found {found}; deleted"
             raise CorpusError(msg, hint="try again; if it stays wrong, the original has changed")
 
@@ -479,6 +494,7 @@ def _convert(
     convert, _ = CONVERTERS[entry.format]
     skipped: Skipped = []
     n_pieces = dict.fromkeys(entry.splits, 0)
+    digests = {file.split: hashlib.sha256() for file in entry.written}
     written = _outputs(entry, folder)
     with ExitStack() as stack:
         outs: dict[str, IO[str]] = {}
@@ -490,8 +506,47 @@ def _convert(
             for piece in convert(text, name, skipped):
                 outs[split].write(piece)
                 n_pieces[split] += 1
+                if split in digests:
+                    digests[split].update(_checked_part(entry, piece).encode("utf-8"))
         _check(entry, n_pieces, skipped)
+        for checked in entry.written:
+            if (found := digests[checked.split].hexdigest()) != checked.sha256:
+                msg = f"wrong checksum of {entry.name}, {checked.split}: expected {checked.sha256}"
+                msg += f" for what is read from the originals, found {found}"
+                hint = f"delete {folder.parent / 'downloads' / entry.name} and try again"
+                raise CorpusError(msg, hint=f"{hint}; if it stays wrong, they have changed")
     return written
+
+
+def _checked_part(entry: CorpusEntry, piece: str) -> str:
+    """What the checksum of a written file is made of."""
+    if entry.kind != "dependencies":
+        return piece
+    return "".join(f"{line}\n" for line in basic_columns(piece.split("\n")))
+
+
+def basic_columns(lines: Iterable[str]) -> Iterator[str]:
+    r"""Lines of CoNLL-U with word, tags, head and relation only.
+
+    Comments, words of several tokens, empty nodes, lemmas and features are left out, and two empty
+    lines in a row are one.
+
+    Examples
+    --------
+    >>> row = "1\tDogs\tdog\tNOUN\tNNS\tNumber=Plur\t0\troot\t0:root\tSpaceAfter=No"
+    >>> list(basic_columns(["# text = Dogs", row, ""]))
+    ['1\tDogs\t_\tNOUN\tNNS\t_\t0\troot\t_\t_', '']
+    """
+    is_inside = False
+    for line in lines:
+        cells = line.rstrip("\r\n").split("\t")
+        if cells[0].isdecimal():
+            number, form, _, upos, xpos, _, head, relation = cells[:8]
+            yield "\t".join([number, form, "_", upos, xpos, "_", head, relation, "_", "_"])
+            is_inside = True
+        elif cells == [""] and is_inside:
+            yield ""
+            is_inside = False
 
 
 def _check(entry: CorpusEntry, n_pieces: dict[str, int], skipped: Skipped) -> None:

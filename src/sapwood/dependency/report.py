@@ -86,7 +86,7 @@ def parse_record(parse: ArcParse | RerankedParse, k: int = 0) -> dict[str, Any]:
         `relations`. Sentences of running text also have the entries of
         `text_fields`.
     """
-    from sapwood.dependency.data.texts import text_fields
+    from sapwood.dependency.data.reader import text_fields
 
     names = ("words", "upos", "xpos", "heads", "relations")
     record: dict[str, Any] = {name: list(getattr(parse.arcs, name)) for name in names}

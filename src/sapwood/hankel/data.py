@@ -183,7 +183,7 @@ def structure_tree(bases: str, pairs: str) -> Tree:
     >>> print(structure_tree("GAC", "(.)"))
     (P (QG (OG G) (U A)) (CC C))
     """
-    opened: list[list[Tree]] = [[]]  # what stands side by side, at each depth
+    opened: list[list[Tree]] = [[]]  # neighbouring trees, at each depth
     starts: list[int] = []
     for place, (base, sign) in enumerate(zip(bases, pairs, strict=True)):
         if sign == OPEN:
@@ -333,7 +333,7 @@ _MEANING = {
 
 
 class PairRequest(NamedTuple):
-    """What is asked of a symbol, or that two symbols are a pair; places count from 0."""
+    """A constraint on one symbol, or that two symbols are a pair; positions count from 0."""
 
     first: int
     last: int
@@ -346,7 +346,7 @@ class PairRequest(NamedTuple):
 
 
 def _match_brackets(signs: str, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The places of brackets that belong together; `columns` are those of errors."""
+    """Positions of matching brackets; `columns` are the columns for messages."""
     opened: list[int] = []
     for place, sign in enumerate(signs):
         if sign == OPEN:

@@ -74,7 +74,7 @@ def with_no_pairs(lines: Iterable[str]) -> Iterator[tuple[int, list[str], None]]
 def with_pairs(
     lines: Iterable[str], file: str
 ) -> Iterator[tuple[int, list[str], PairConstraints | None]]:
-    """The number of each string's line, its symbols, and what is known of its pairs.
+    """The number of each string's line, its symbols, and the constraints on its pairs.
 
     That stands behind a tab, or on the next line; behind an empty line there is none.
 
@@ -111,7 +111,7 @@ def with_pairs(
 def bracket_record(
     model: WeightedGrammar, found: Bracketed | None, pairs: PairConstraints | None
 ) -> dict[str, Any]:
-    """The brackets of a string, its pairs, and how probable those are that were given.
+    """The brackets of a string, its pairs, and the log-probability of the given pairs.
 
     Returns
     -------

@@ -75,7 +75,7 @@ class JacobianConditioning:
 
 @dataclass(frozen=True)
 class Report:
-    """Whether a family of models can be learnt from some moments, and if not, what cannot.
+    """Whether a family of models can be learnt from some moments, and if not, which parts cannot.
 
     Attributes
     ----------
@@ -288,7 +288,7 @@ def _explanation(
     matrix: AnyArray,
     unseen: NullSpace,
 ) -> tuple[str, ...]:
-    """What is unseen in words, up to the first symmetry that accounts for all of it."""
+    """Descriptions of the unseen directions, up to the first symmetry that explains them all."""
     found: list[str] = []
     for symmetry in symmetries:
         known = symmetry_directions(symmetry, point, Residues())
@@ -312,7 +312,7 @@ def _text_of_all(
     matrix: AnyArray,
     unseen: NullSpace,
 ) -> str:
-    """Named if every direction is unseen; all of what is unseen if it has no more dimensions."""
+    """Description of a symmetry whose directions are all unseen; empty for any other."""
     field = Residues()
     basis = np.stack([direction_of(tables, change) for change in known], axis=1)
     if field.matmul(matrix, basis).any():
@@ -328,7 +328,7 @@ def _text_within(
     tables: Mapping[str, Table],
     unseen: NullSpace,
 ) -> str:
-    """Named if what is unseen moves the table within these directions, and not any table could."""
+    """Description of a symmetry within a table that all unseen changes obey; empty for others."""
     field = Residues()
     name = symmetry.within
     assert name is not None

@@ -101,7 +101,7 @@ class Cell:
 
 
 def _common(yes: set[Size], tried: set[Size]) -> str:
-    """What the sizes have in common that are identifiable, among those of one length."""
+    """A property that the identifiable sizes of one length have in common, in words."""
     if yes == tried:
         return "all sizes"
     for noun in ("states", "words"):

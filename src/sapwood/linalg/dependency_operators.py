@@ -61,7 +61,7 @@ def regular_inverse(A: FloatArray, ridge: float) -> FloatArray:
     [[0.5, 0.0], [0.0, 0.001]]
     """
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
-    # singular values that are rounding are no directions at all
+    # directions whose singular values are rounding errors are left out
     kept = s > max(A.shape) * np.finfo(float).eps * s.max(initial=0.0)
     factor = np.zeros_like(s)
     factor[kept] = s[kept] / (s[kept] ** 2 + ridge**2)
@@ -127,7 +127,7 @@ class ChainMoments(NamedTuple):
 
 
 def chain_operators(moments: ChainMoments, ridge: float) -> LatentTreeOperators:
-    """E and D from a chain, in which every symbol is the only child of the one before it.
+    """E and D from a chain, in which every symbol is the only child of the symbol before it.
 
         E = W S^-1 = G T G^-1,    D(y) = E^-1 K(y) S^-1 = S W^-1 K(y) S^-1
 
@@ -205,7 +205,7 @@ class StateForm(NamedTuple):
     steps: FloatArray  # [n_sides, k, k]
     symbols: FloatArray  # [n, k]
     gap: float  # smallest distance of two eigenvalues, relative to the largest eigenvalue
-    is_real: bool  # whether all eigenvalues were real; else the parts of pairs stand in for them
+    is_real: bool  # whether all eigenvalues were real; else real and imaginary parts replace them
 
 
 def diagonal_form(
@@ -228,7 +228,7 @@ def diagonal_form(
     """
     k = len(root)
     best: tuple[tuple[bool, float], FloatArray] | None = None
-    # symbols' own vectors are the directions in which data tells states apart
+    # in the directions of the symbols' own vectors, data distinguishes the states
     spread = symbols.T @ rng.standard_normal((len(symbols), 20))
     for y in spread.T:
         values, V = np.linalg.eig(np.tensordot(y, operators.product, 1))
@@ -237,7 +237,7 @@ def diagonal_form(
         gap = float(gaps.min() / size) if len(gaps) and size > 0 else 0.0
         key = (bool(np.isreal(values).all()), gap)
         if best is None or key > best[0]:
-            # real and imaginary parts stand in for conjugate pairs of eigenvectors
+            # real and imaginary parts replace conjugate pairs of eigenvectors
             best = key, np.asarray(np.where(values.imag < 0, V.imag, V.real))
     assert best is not None  # twenty directions were tried
     (is_real, gap), V = best

@@ -1,4 +1,4 @@
-"""Eigenvectors that take products of matrices apart: DECOMPOSE, and roots of A A + A = C.
+"""Factors of products of matrices from eigenvectors: DECOMPOSE, and roots of A A + A = C.
 
 Notation (IDENT, Lemma 1 and section 5.3)
 -----------------------------------------
@@ -42,12 +42,12 @@ class Decomposition(NamedTuple):
     eigenvalues: FloatArray  # [k]: the entries of D
     gap: float  # smallest distance between two eigenvalues, for |tau| = 1; inf for one state
     singular_values: FloatArray  # of X, falling
-    is_real: bool  # whether a direction with real eigenvalues was found; else parts stand in
+    is_real: bool  # whether a direction with real eigenvalues was found
     tau: FloatArray  # the direction kept
 
 
 class RankReport(NamedTuple):
-    """Why there cannot be as many states as asked for."""
+    """The reason why the moments have fewer states than requested."""
 
     wanted: int
     rank: int
@@ -170,7 +170,7 @@ def _principal(c: ComplexArray) -> tuple[ComplexArray, list[list[int]]]:
     """Principal roots of lam^2 + lam = c, and the groups of conjugate ones."""
     c = c.astype(complex)
     lam = np.asarray(np.sqrt(c + 0.25) - 0.5, dtype=complex)
-    # Below -1/4 a real c would need a complex root without its partner: only noise gets there.
+    # A real c below -1/4, which only noise makes, would have a complex root without its conjugate.
     is_lonely = (c.imag == 0) & (c.real < -0.25)
     lam[is_lonely] = -0.5
     groups, seen = [], set()

@@ -21,9 +21,9 @@ import scipy.sparse as sp
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import SapwoodError, count
 
-AT_ONCE = 1 << 22  # numbers of the outer products that are held at a time
+AT_ONCE = 1 << 22  # numbers of the outer products in memory at a time
 DENSE = 1 << 22  # entries of a matrix up to which all singular values are found
-RELATIVE = 1e-12  # of the largest singular value: below, numbers are rounding
+RELATIVE = 1e-12  # singular values below this fraction of the largest are rounding errors
 
 
 class Operators(NamedTuple):
@@ -63,7 +63,7 @@ def factorise(matrix: Any, n: int | None, noise: float = 0.0) -> Factors:
     if matrix.shape[0] * matrix.shape[1] <= DENSE or (n or size) >= size - 1:
         dense = matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
         U, D, Vt = np.linalg.svd(dense, full_matrices=False)
-    elif not abs(matrix).max() > 0:  # ARPACK has no answer for a matrix of zeros
+    elif not abs(matrix).max() > 0:  # ARPACK fails for a matrix of zeros
         U, D, Vt = np.zeros((matrix.shape[0], 1)), np.zeros(1), np.zeros((1, matrix.shape[1]))
     else:
         from scipy.sparse.linalg import svds
@@ -137,7 +137,7 @@ class HankelConditioning(NamedTuple):
     """How much the operators amplify the noise of the moments."""
 
     smallest: float  # the smallest singular value that was kept
-    next: float  # the largest that was not
+    next: float  # the largest singular value that was not kept
     noise: float  # estimated spectral norm of the sampling noise of the block; 0 for exact ones
     relative_error: float  # noise / smallest: first-order relative error of the operators
 

@@ -30,7 +30,7 @@ from sapwood.core.errors import SapwoodError
 from sapwood.core.progress import counted, note
 
 DIRECT_SIZE = 1 << 24  # entries of a linear system that is solved densely
-SHOWN = 1 << 22  # entries of a product of factors that is made at all
+SHOWN = 1 << 22  # most entries of a product of factors that is computed
 STILL = 1e-4  # relative fall of the objective over some steps below which `factored` ends
 PATIENCE = 25  # steps between two computations of the gap, which take an SVD
 ROUNDING = 1e-9  # relative; a duality gap below its negative is an error, not rounding
@@ -164,7 +164,7 @@ def _svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     if 4 * p > q:
         U, D, Vt = np.linalg.svd(matrix, full_matrices=False)
         return U, D, Vt
-    # an orthonormal basis of the rows first: as exact as an SVD, at the cost of a product
+    # with an orthonormal basis of the rows it is as exact as an SVD, at the cost of a product
     Q, R = np.linalg.qr(matrix.T)
     U, D, Wt = np.linalg.svd(R.T, full_matrices=False)
     return U, D, Wt @ Q.T

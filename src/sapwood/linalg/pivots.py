@@ -27,7 +27,7 @@ from sapwood.core.errors import NotIdentifiableError
 from sapwood.linalg.simplex import simplex_least_squares
 
 # Rounding of exact moments leaves heights of 1e-15 to 1e-12 of the cloud's radius; a state that is
-# less than a millionth of it away from the others could not be told from data either.
+# less than a millionth of it away from the others could not be distinguished by data either.
 TOLERANCE = 1e-6
 # Coordinates are known to rounding of the largest: points that differ by less are the same.
 ROUNDING = 1e-10
@@ -134,7 +134,7 @@ def _heights_without_each(V: FloatArray, picked: list[int]) -> FloatArray:
 
 
 class PivotStates(NamedTuple):
-    """States from pivots; fewer than asked for where the points span too little."""
+    """States from pivots; fewer than requested where the points span a smaller space."""
 
     pi: FloatArray  # [m]: probabilities of the states
     posterior: FloatArray  # [d, m]: p(h | f); rows of features that never occur are zero

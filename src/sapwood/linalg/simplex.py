@@ -102,7 +102,7 @@ def _active_set(B: FloatArray, G: FloatArray, Y: FloatArray) -> FloatArray:
     tolerance = GRADIENT_TOLERANCE * (1 + np.linalg.norm(Y, axis=1))
     entered = np.full(len(Y), -1)
     todo = np.arange(len(Y))
-    # Each support is left for a better one, so the loop ends; it never came near this bound.
+    # Each support is replaced by a better one, so the loop ends, far below this bound.
     for _ in range(50 + 20 * len(B)):
         if not len(todo):
             return _polish(B, G, Y, X, S)
@@ -204,7 +204,7 @@ def convex_em(
     gap: float = 1e-6,
     max_iter: int = 1000,
 ) -> ConvexEM:
-    """Mixing weights of all triples of states that make a rule's instances likeliest.
+    """Mixing weights of all triples of states that maximise the likelihood of a rule's instances.
 
         max over t of  sum over i of weight[i] log sum over h of z[i, h1] y[i, h2] x[i, h3] t[h]
         t <- t * slope
@@ -225,7 +225,7 @@ def convex_em(
 
     Cost: 4 n m1 m2 m3 multiplications an iteration; memory for n views and 32 MB.
 
-    >>> states = np.eye(2)[[0, 0, 0, 1]]  # the features tell: three times state 0, once state 1
+    >>> states = np.eye(2)[[0, 0, 0, 1]]  # by their features, state 0 three times, state 1 once
     >>> found = convex_em(states, states, states)
     >>> found.t[0, 0, 0], found.t[1, 1, 1]
     (np.float64(0.75), np.float64(0.25))
@@ -239,7 +239,7 @@ def convex_em(
         raise SapwoodError(msg, hint="mix it with a little of the uniform distribution")
     t = start / start.sum()
     values: list[float] = []
-    # products of two views are the same in all iterations; kept, where they take little memory
+    # products of two views are the same in all iterations; they are kept if memory allows
     is_small = len(weights) * t[0].size <= CHUNK_NUMBERS
     parts = list(_parts(views)) if is_small else None
     while True:

@@ -37,9 +37,9 @@ from sapwood.core.progress import step
 Product = Callable[[FloatArray], FloatArray]
 Matrix = Any  # dense or sparse
 
-# A variance this much below the largest is rounding: its direction is dropped, not amplified.
+# Directions whose variance is below this fraction of the largest are rounding, and are dropped.
 RANK_TOLERANCE = 1e-12
-# Up to this size a dense SVD takes about a second; beyond, only the wanted triples are looked for.
+# Up to this size a dense SVD takes about a second; larger ones compute only the leading triples.
 DENSE_SIZE = 800
 
 

@@ -102,27 +102,56 @@ class EncoderSizes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Weights of a network that reads sentences, with values of float16 as in its file."""
+    """Weights of a network that reads sentences, rounded as in its file.
+
+    Matrices have 8 bits a number and a scale for each row, as `sapwood.networks.rounding` says, or
+    16 bits (float16); vectors have 16 bits in any case.
+    """
 
     familiar: npt.NDArray[np.uint32]  # sorted hashes of lower-case words with a vector
     word_vectors: npt.NDArray[np.float32]  # of the root, unknown words, familiar words
     form_vectors: npt.NDArray[np.float32]  # of affixes and shapes; 2^k of them
     weights: Parameters
+    bits: int = 16
 
-    def rounded(self) -> Network:
-        """The network with weights rounded to float16."""
+    @property
+    def tables(self) -> dict[str, Real]:
+        """All arrays of numbers by name: the two tables of vectors, and the weights."""
+        return {"words": self.word_vectors, "forms": self.form_vectors} | dict(self.weights)
+
+    @property
+    def n_weights(self) -> int:
+        """Numbers in its file in 16 bits, hashes of words included."""
+        n_hashes = self.familiar.size + FORM_PROPERTIES.size
+        return n_hashes + sum(table.size for table in self.tables.values())
+
+    def rounded(self, bits: int = 16) -> Network:
+        """The network with weights rounded to a number of bits, 8 or 16."""
+        from sapwood.networks.rounding import round_rows
+
+        rounded = {
+            key: round_rows(table) if bits == 8 and table.ndim == 2
+            else _half(table).astype(np.float32)
+            for key, table in self.tables.items()
+        }  # fmt: skip
         weights = self.weights.empty_like()
-        weights.flat[:] = _half(self.weights.flat)
-        words, forms = _half(self.word_vectors), _half(self.form_vectors)
-        return Network(self.familiar, words.astype(np.float32), forms.astype(np.float32), weights)
+        for key, table in weights.items():
+            table[:] = rounded[key]
+        return Network(self.familiar, rounded["words"], rounded["forms"], weights, bits)
 
     def to_arrays(self, name: str) -> dict[str, npt.NDArray[Any]]:
         """The arrays of a model file, their names after the network's."""
-        tables = {"words": self.word_vectors, "forms": self.form_vectors} | dict(self.weights)
+        from sapwood.networks.rounding import encode_rows
+
         arrays: dict[str, npt.NDArray[Any]] = {
             f"{name}.familiar": self.familiar, f"{name}.properties": FORM_PROPERTIES,
         }  # fmt: skip
-        return arrays | {f"{name}.{key}": _half(table) for key, table in tables.items()}
+        for key, table in self.tables.items():
+            if self.bits == 8 and table.ndim == 2:
+                arrays |= encode_rows(f"{name}.{key}", table)
+            else:
+                arrays[f"{name}.{key}"] = _half(table)
+        return arrays
 
     @classmethod
     def from_arrays(
@@ -146,10 +175,7 @@ class Network:
             msg = "the network reads words by other affixes than this version of Sapwood"
             raise ModelFormatError(msg, hint="train it again")
         require_type(familiar, f"{name}.familiar", np.uint32, 1)
-        for key, table in found.items():
-            require_type(table, f"{name}.{key}", np.float16, table.ndim)
-            if not np.isfinite(table).all():
-                raise ModelFormatError(f"{name}.{key} has numbers that are not finite")
+        found, bits = _decode(name, found, len(familiar) + N_SPECIAL)
         words, forms = found.pop("words"), found.pop("forms")
         state = len(found["first.forwards.U"])
         sizes = EncoderSizes(words.shape[-1], forms.shape[-1], found["tag.E"].shape[-1], state)
@@ -171,7 +197,28 @@ class Network:
         weights = Parameters(shapes)
         for key, table in found.items():
             weights[key][:] = table
-        return cls(familiar, words.astype(np.float32), forms.astype(np.float32), weights)
+        words, forms = words.astype(np.float32, copy=False), forms.astype(np.float32, copy=False)
+        return cls(familiar, words, forms, weights, bits)
+
+
+def _decode(
+    name: str, found: Mapping[str, npt.NDArray[Any]], n_words: int
+) -> tuple[dict[str, npt.NDArray[Any]], int]:
+    """The arrays of a file as numbers, after a check of each, and the bits of its matrices."""
+    from sapwood.networks.rounding import CODES, KEPT, SCALES, decode_rows
+
+    parts = tuple(f".{part}" for part in (CODES, SCALES, KEPT))
+    whole = {key: table for key, table in found.items() if not key.endswith(parts)}
+    for key, table in whole.items():
+        require_type(table, f"{name}.{key}", np.float16, table.ndim)
+        if not np.isfinite(table).all():
+            raise ModelFormatError(f"{name}.{key} has numbers that are not finite")
+    in_8_bits = {key.rpartition(".")[0] for key in found.keys() - whole}
+    coded = {key: decode_rows(key, found, n_words if key == "words" else None)
+             for key in sorted(in_8_bits)}  # fmt: skip
+    if (coded and any(table.ndim == 2 for table in whole.values())) or whole.keys() & coded.keys():
+        raise ModelFormatError(f"{name} has some matrices in 8 bits and others in 16")
+    return whole | coded, 8 if coded else 16
 
 
 def _half(array: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
@@ -234,8 +281,13 @@ def glorot_uniform(array: Real, rng: np.random.Generator) -> None:
     array[:] = rng.uniform(-limit, limit, array.shape)
 
 
-def init_encoder(P: Parameters, rng: np.random.Generator) -> None:
-    """Random initial weights: orthogonal recurrent matrices, forget gates open."""
+def init_encoder(
+    shapes: Mapping[str, tuple[int, ...]],
+    rng: np.random.Generator,
+    dtype: npt.DTypeLike = np.float32,
+) -> Parameters:
+    """Parameters with random weights: orthogonal recurrent matrices, forget gates open."""
+    P = Parameters(shapes, dtype)
     for name, array in P.items():
         if name.endswith(".U") and name.startswith((LAYER_1, LAYER_2)):
             h = len(array)
@@ -247,6 +299,7 @@ def init_encoder(P: Parameters, rng: np.random.Generator) -> None:
             array[len(array) // 4 : len(array) // 2] = 1
         elif array.ndim > 1:
             glorot_uniform(array, rng)
+    return P
 
 
 class VectorRows:

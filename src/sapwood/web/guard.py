@@ -40,7 +40,7 @@ from sapwood.core.errors import CorpusError, SapwoodError, count
 from sapwood.report import to_json
 
 MEGABYTE = 1 << 20
-BRACKETS_A_WORD = 20  # of a tree, on average: no treebank has half as many
+BRACKETS_A_WORD = 20  # of a tree, on average; treebanks have less than half as many
 CHARACTERS_A_WORD = 500  # of a tree, on average, with brackets, labels and blanks
 LONGEST_WORD = 2_000  # characters
 PHRASES_A_WORD = 4  # that may be required of a tree, and as many that may be forbidden
@@ -126,7 +126,7 @@ class Limits:
             raise Refusal(422, msg, "separate words by blanks")
 
     def check_phrases(self, phrases: Sequence[object], n_words: int) -> None:
-        """Refuse more constraints than a sentence of this length can have use for."""
+        """Refuse more constraints than a sentence of this length can use."""
         most = PHRASES_A_WORD * n_words
         if len(phrases) > most:
             what = f"{len(phrases):,} phrases for a sentence of {count(n_words, 'word')}"
@@ -250,7 +250,7 @@ class Pool:
                 self.mean += 0.1 * (monotonic() - began - self.mean)
 
     def stop(self) -> None:
-        """Begin nothing more, and give up what looks at the clock."""
+        """Start no more work, and end the work that looks at the clock."""
         self._is_stopped = True
         self._threads.shutdown(wait=False, cancel_futures=True)
 

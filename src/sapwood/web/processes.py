@@ -92,7 +92,7 @@ def close_streams(process: subprocess.Popen[str]) -> None:
 
 
 class RequestProcesses:
-    """Starts a process for each heavy request, and kills it when nobody waits for the answer."""
+    """Starts a process for each heavy request, and kills it when the client has gone."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self.folder, self.limits = folder, limits
@@ -165,7 +165,7 @@ class RequestProcesses:
         return found[0] if found else ""
 
     def stop(self) -> None:
-        """Kill every process; none can be started any more."""
+        """Kill every process, and start no others."""
         with self._lock:
             self._is_stopped = True
             running = list(self._running)
@@ -387,7 +387,7 @@ def train_on_page(order: TrainingOrder, tell: Callable[..., None]) -> dict[str, 
 
 
 def tell_facts(tell: Callable[..., None], has_candidates: bool, event: Event) -> None:
-    """Pass on what a training has found out; of several candidates, their outcomes alone."""
+    """Send the facts of a training to the page; with several candidates, only their outcomes."""
     facts = event.facts
     if "trial" in facts:
         trial = facts["trial"]

@@ -64,7 +64,7 @@ def sentence_request(text: str) -> SentenceRequest:
 
 
 class ConstrainedRequest(ModelRequest):
-    """A request about trees, and what is known of them."""
+    """A request about trees, with constraints on them."""
 
     tags: list[Tag] | None = Field(
         None,
@@ -83,7 +83,7 @@ class ConstrainedRequest(ModelRequest):
 
 
 class ConstrainedSentenceRequest(SentenceRequest, ConstrainedRequest):
-    """A sentence, and what is known of its tree."""
+    """A sentence, with constraints on its tree."""
 
 
 class ParseRequest(ConstrainedSentenceRequest):
@@ -198,7 +198,7 @@ class TableRequest(RequestBody):
 
 
 class DependRequest(SentenceRequest):
-    """Parse a sentence into dependencies, and keep what is known of them."""
+    """Parse a sentence into dependencies, with constraints on its tree."""
 
     k: Count = 1
     tags: list[Tag | TagPair] | None = Field(
@@ -294,7 +294,7 @@ class ConstituentAnswer(BaseModel):
 
 
 class WordAnswer(BaseModel):
-    """A word of a tree, and where it stands in the text."""
+    """A word of a tree, with its offsets in the text."""
 
     word: str
     char_start: int
@@ -324,14 +324,14 @@ class ParseAnswer(BaseModel):
 
 
 class TextConstituent(ConstituentAnswer):
-    """A phrase or tag of a tree, and where it stands in the text."""
+    """A phrase or tag of a tree, with its offsets in the text."""
 
     char_start: int = Field(description="in characters of the text, from 0")
     char_end: int
 
 
 class TextSentenceAnswer(ParseAnswer):
-    """The tree of a sentence of a text, and where the sentence stands."""
+    """The tree of a sentence of a text, with the offsets of the sentence."""
 
     constituents: list[TextConstituent]  # type: ignore[assignment]
     text: str = Field(description="the sentence as it was written")
@@ -347,7 +347,7 @@ class TextAnswer(BaseModel):
 
 
 class WordSurprisal(BaseModel):
-    """A word of a sentence, or its end, with what the model expected there."""
+    """A word of a sentence, or its end, with the expectations of the model."""
 
     number: int
     word: str

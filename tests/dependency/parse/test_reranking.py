@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.dependency.data.draws import head_lists
 
 from sapwood.dependency.data.bank import ArcBank, Arcs
-from sapwood.dependency.data.reader import CandidateLists
+from sapwood.dependency.data.lists import CandidateLists
 from sapwood.dependency.model.arc_model import ArcRerankModel
 from sapwood.dependency.parse.reranking import (
     choose_trees,

@@ -52,7 +52,7 @@ Examples:
 def train_on_trees(  # noqa: PLR0913 - every option of the command is an argument
     treebanks: opt.Treebanks,
     *,
-    out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
+    out: opt.ModelFile,
     force: opt.Force = False,
     method: str = opt.method_option("best", METHODS),
     budget: str | None = typer.Option(

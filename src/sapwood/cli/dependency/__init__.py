@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import typer
-
+from sapwood.cli import options as opt
 from sapwood.cli.dependency import audit, parse, train, trees
 
-app = typer.Typer(
-    help="Dependency trees: learn parsers, parse, convert, draw and score.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
-# name, function, examples, the line that --help shows for it
-for _name, _run, _epilog, _summary in (
+app = opt.command_group(
+    "Dependency trees: learn parsers, parse, convert, draw and score.",
     ("train", train.train_on_arcs, train.TRAIN_ARCS_EPILOG,
      "Learn a parser from dependency trees."),
     ("parse", parse.parse_arcs, parse.PARSE_ARCS_EPILOG,
@@ -29,5 +22,4 @@ for _name, _run, _epilog, _summary in (
     ("audit", audit.audit_arc_files, audit.AUDIT_ARCS_EPILOG,
      "List heads, relations and tags that are probably wrong."),
     ("draw", trees.draw_arc_trees, trees.DRAW_EPILOG, "Draw sentences as text, SVG or LaTeX."),
-):  # fmt: skip
-    app.command(_name, epilog=_epilog, short_help=_summary)(_run)
+)  # fmt: skip

@@ -130,16 +130,8 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     running = RawText(tokenizer, splitter, one_per_line, tokens)
     running.check(raw=raw)
     raw = raw or tokenizer is not None
-    if text and raw:
-        raise typer.BadParameter("not with --raw, which finds the words", param_hint="--text")
-    for name, is_asked in (("--gold-tags", gold_tags), ("--keep-tags", keep_tags),
-                           ("--partial", partial)):  # fmt: skip
-        if (text or raw) and is_asked:
-            lacking = "heads" if name == "--partial" else "tags"
-            raise typer.BadParameter(f"lines of words have no {lacking}", param_hint=name)
-    if gold_tags and keep_tags:
-        msg = "--gold-tags takes all tags as they are, also those that the model has never seen"
-        raise typer.BadParameter(msg, param_hint="--keep-tags")
+    kept = {"--gold-tags": gold_tags, "--keep-tags": keep_tags, "--partial": partial}
+    _refuse_pairs(kept, text=text, raw=raw)
     if scores and as_json:
         raise typer.BadParameter("--json has the posteriors already", param_hint="--scores")
     if out is not None and is_stdout(out):
@@ -176,6 +168,19 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     echo(f"{count(n_done, 'sentence')}  {seconds:.1f} s  {rate:,.1f} sentences/s")
 
 
+def _refuse_pairs(kept: dict[str, bool], *, text: bool, raw: bool) -> None:
+    """Refuse options that do not go together; `kept` are those that keep columns of FILE."""
+    if text and raw:
+        raise typer.BadParameter("not with --raw, which finds the words", param_hint="--text")
+    for name, is_asked in kept.items():
+        if (text or raw) and is_asked:
+            lacking = "heads" if name == "--partial" else "tags"
+            raise typer.BadParameter(f"lines of words have no {lacking}", param_hint=name)
+    if kept["--gold-tags"] and kept["--keep-tags"]:
+        msg = "--gold-tags takes all tags as they are, also those that the model has never seen"
+        raise typer.BadParameter(msg, param_hint="--keep-tags")
+
+
 def _parser(name: str, *, gold_tags: bool) -> ArcParser | RerankingParser:
     from sapwood.dependency.model.arc_model import ArcModel, ArcRerankModel
     from sapwood.dependency.parse.reranking import arc_parser
@@ -208,7 +213,7 @@ def _running(
     from sapwood.corpora.conventions import UD, convention_of
     from sapwood.corpora.files import source_name
     from sapwood.corpora.sentences import refuse_other_kinds
-    from sapwood.dependency.data.texts import arcs_of_text
+    from sapwood.dependency.data.reader import arcs_of_text
 
     hints = {"conllu": "leave out --raw to parse CoNLL-U"}
     convention = convention_of(parser.model, UD)
@@ -296,7 +301,8 @@ def rerank_lists(
     same for all of them, and `# score = X`, as `sapwood depend parse --n-best` writes them. Scores
     should be log-probabilities, on which the reranker has learnt.
     """
-    from sapwood.dependency.data.reader import without_list_comments, write_arcs
+    from sapwood.dependency.data.lists import without_list_comments
+    from sapwood.dependency.data.reader import write_arcs
     from sapwood.dependency.model.arc_model import ArcRerankModel
     from sapwood.dependency.parse.reranking import choose_trees
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import typer
@@ -42,7 +41,7 @@ Examples:
 def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     files: opt.ArcFiles,
     *,
-    out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
+    out: opt.ModelFile,
     force: opt.Force = False,
     method: str = opt.method_option("best", METHODS),
     budget: str | None = typer.Option(
@@ -57,7 +56,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         None,
         min=1,
         metavar="N",
-        help="Over the sentences. More than 8 gain nothing.",
+        help="Passes over the sentences. More than 8 gain nothing.",
         show_default="the method's own",
     ),
     states: int | None = typer.Option(
@@ -107,7 +106,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     ),
     encoding: opt.ArcEncoding = "utf-8",
     skip_bad: opt.SkipBadArcs = False,
-    seed: int = typer.Option(0, min=0, metavar="N", help="Of the order of sentences."),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Seed of the order of sentences."),
     jobs: opt.Jobs = 0,
     engine: opt.EngineOption = None,
     scheduler: opt.SchedulerOption = None,

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import typer
-
+from sapwood.cli import options as opt
 from sapwood.cli.lm import train, use
 
-app = typer.Typer(
-    help="Language models with hidden states, and Kneser-Ney models, from text of any size.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-# name, function, examples, the line that --help shows for it
-for _name, _run, _epilog, _summary in (
+app = opt.command_group(
+    "Language models with hidden states, and Kneser-Ney models, from text of any size.",
     ("count", train.count_ngrams, train.COUNT_EPILOG, "Count the n-grams of text of any size."),
     ("train", train.train_language_model, train.TRAIN_LM_EPILOG,
      "Learn a language model from counts or text."),
@@ -23,5 +17,4 @@ for _name, _run, _epilog, _summary in (
     ("sample", use.sample_text, use.SAMPLE_LM_EPILOG, "Draw sentences from a model."),
     ("classes", use.show_classes, use.CLASSES_EPILOG, "Show what the hidden states mean."),
     ("convert", use.convert_arpa, use.CONVERT_LM_EPILOG, "Write a model as ARPA, or read one."),
-):  # fmt: skip
-    app.command(_name, epilog=_epilog, short_help=_summary)(_run)
+)  # fmt: skip

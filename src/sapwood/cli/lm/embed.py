@@ -64,7 +64,7 @@ def embed_words(  # noqa: PLR0913 - every option of the command is an argument
         help="Words seen less often share the vectors of words of their "
         "shape, as unknown words do.",
     ),
-    seed: int = typer.Option(0, min=0, metavar="N", help="Of random projections."),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Seed of random projections."),
     jobs: opt.Jobs = 0,
     engine: opt.EngineOption = None,
     scheduler: opt.SchedulerOption = None,

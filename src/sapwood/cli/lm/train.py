@@ -135,7 +135,7 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
         "line, also compressed; - for stdin.",
     ),
     *,
-    out: Path = typer.Option(..., "--out", "-o", metavar="MODEL", help="The model file."),
+    out: opt.ModelFile,
     force: opt.Force = False,
     method: str = opt.method_option("mix", LM_METHODS),
     order: int | None = typer.Option(
@@ -174,7 +174,7 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
         2, min=1, metavar="N", help="Words seen less often are the unknown word."
     ),
     stream: Stream = False,
-    seed: int = typer.Option(0, min=0, metavar="N", help="Of random starts."),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Seed of random starts."),
     device: str | None = typer.Option(
         None,
         metavar="NAME",

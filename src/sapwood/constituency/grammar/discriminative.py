@@ -257,8 +257,7 @@ class SpanNetwork(_Discriminative):
     @property
     def n_weights(self) -> int:
         """Number of weights of the network and of the rules of the plain grammar."""
-        arrays = self.network.to_arrays("").values()
-        return self.grammar.n_weights + sum(array.size for array in arrays)
+        return self.grammar.n_weights + self.network.n_weights
 
     def reader(self, label_numbers: Mapping[str, int]) -> BracketReader:
         """A reader of sentences with the network."""

@@ -46,7 +46,7 @@ from sapwood.core.errors import (
     describe,
     join_words,
 )
-from sapwood.core.model_files import FileContents, SavedModel, read_model
+from sapwood.core.model_files import FileContents, SavedModel, read_flag, read_model
 
 if TYPE_CHECKING:
     from sapwood.corpora.tree import Tree
@@ -76,6 +76,8 @@ class Ensemble(TreeModel, SavedModel):
     sharpness
         a in p^a / (p^a + (1 - p)^a), which turns the mean of posteriors into a probability: a mean
         of several is too cautious. 1 leaves it as it is.
+    is_compact
+        Whether files of it are compact ones, see `sapwood.constituency.grammar.compact`.
     grammars
         The members' chart grammars; trees are made of the first one's symbols.
     chart_owners
@@ -89,6 +91,7 @@ class Ensemble(TreeModel, SavedModel):
     combine: str = "mean"
     sharpness: float = 1.0
     record: Mapping[str, Any] = field(default_factory=dict)
+    is_compact: bool = False
     grammars: tuple[LatentGrammar, ...] = field(init=False)
     chart_owners: tuple[int, ...] = field(init=False)
     groups: tuple[tuple[int, ...], ...] = field(init=False)
@@ -213,14 +216,20 @@ class Ensemble(TreeModel, SavedModel):
     def to_file(self) -> FileContents:
         """File contents: the members one after the other, with shared arrays stored once.
 
-        Weights of members with hidden states and of features take 16 bits a number.
+        Weights of members with hidden states and of features take 16 bits a number; in a compact
+        file all weights do, or fewer.
         """
+        from sapwood.constituency.grammar.compact import pack_compact
+
         contents = [member.to_file() for member in self.members]
         arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights}
         members = []
         for place, member in enumerate(self.members):
             (own, description), owner = contents[place], self.chart_owners[place]
             own = member.pack(own)
+            if self.is_compact:
+                before = None if owner == place else self.grammars[owner]
+                own = pack_compact(own, member.chart_grammar, before)
             if owner != place:
                 shared = _SHARED & contents[owner].arrays.keys()
                 own = {k: v for k, v in own.items() if k not in shared}
@@ -231,25 +240,33 @@ class Ensemble(TreeModel, SavedModel):
             "members": members, "combine": self.combine, "sharpness": self.sharpness,
             "record": dict(self.record),
         }  # fmt: skip
-        return FileContents(arrays, header)
+        return FileContents(arrays, header | ({"compact": True} if self.is_compact else {}))
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
         """Make an ensemble from the contents of a file."""
+        from sapwood.constituency.grammar.compact import unpack_compact
+
         arrays, header = contents
-        members = []
+        is_compact = read_flag(header.get("compact", False), "compact")
+        members: list[Member] = []
         for place, stored in enumerate(header["members"]):
             own, owner, description = _arrays_of(arrays, place), stored["like"], stored
+            if is_compact and owner > place:
+                raise ModelFormatError(f"member {place} is like {owner}, which comes later")
             if owner != place:
                 shared, words = _arrays_of(arrays, owner), header["members"][owner]
                 own = {k: v for k, v in shared.items() if k in _SHARED} | own
                 description = {k: words[k] for k in _SHARED_WORDS} | description
             kind = description.get("kind", "LatentGrammar")  # files of version 0.1 have no kind
+            if is_compact:
+                before = None if owner == place else members[owner].chart_grammar
+                own = unpack_compact(own, description, before)
             own = _unpacked(own, description)
             members.append(read_model(kind, FileContents(own, description)))
         return cls(
             tuple(members), arrays["weights"], header["combine"], header.get("sharpness", 1.0),
-            header["record"],
+            header["record"], is_compact,
         )  # fmt: skip
 
 

@@ -143,7 +143,7 @@ def lift_heads(heads: Sequence[int]) -> list[int]:
 
 
 def _shortest_jump(heads: Sequence[int]) -> int | None:
-    """The dependent of the shortest arc over a word that is not below its head; the first such."""
+    """The dependent of the shortest arc over a word that is not below its head; the leftmost."""
     # A word is below another when its visit lies between the other's arrival and departure.
     arrival, departure = [0] * (len(heads) + 1), [0] * (len(heads) + 1)
     below = _children(heads)
@@ -173,7 +173,7 @@ def _candidates(
     for start in (heads[lifted - 1], 0):
         for word in top_down(heads, start):
             if word not in barred and relations[word - 1].partition(LIFTED)[0] == wanted:
-                barred.add(word)  # once, from wherever it is met first
+                barred.add(word)  # each word once
                 yield word
 
 

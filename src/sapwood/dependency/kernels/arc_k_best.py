@@ -1,4 +1,4 @@
-"""The k best trees of a forest of dependency trees; nothing is found before it is asked for.
+"""The k best trees of a forest of dependency trees, found lazily.
 
 Notation
 --------
@@ -165,7 +165,7 @@ def k_best_trees(n, starts, edges, arc_of, scores, k):
             if nodes[x, COUNT] > rank:
                 depth -= 1
                 continue
-            if nodes[x, FOLLOW]:  # what follows the last one found does not wait yet
+            if nodes[x, FOLLOW]:  # the successor of the last one found is not in the queue yet
                 last = found[nodes[x, FIRST] + nodes[x, COUNT] - 1, 0]
                 deeper = _ask_tails(last, edges, nodes, candidates, asked, depth)
                 if deeper > depth:

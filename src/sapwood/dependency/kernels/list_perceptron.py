@@ -1,4 +1,4 @@
-"""Steps of the averaged perceptron over lists of trees, and what weights choose from lists.
+"""Steps of the averaged perceptron over lists of trees, and the trees that weights choose.
 
 Notation
 --------

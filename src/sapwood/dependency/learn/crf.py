@@ -214,7 +214,9 @@ class ArcEnsemble(ArcEstimator):
     members: int = parameter(
         1, whole(1, 100), "Parsers by features that are averaged beside the network, at most."
     )
-    passes: int = parameter(5, whole(1), "Passes of each such member over the training sentences.")
+    passes: int = parameter(
+        5, whole(1), "Passes of each member by features over the training sentences."
+    )
     folds: int = parameter(
         3,
         whole(2, 100),

@@ -192,7 +192,7 @@ def tie_valences(model: LatentArcs, valence: Valence) -> LatentArcs:
 
 
 def _normalise(counts: FloatArray, old: FloatArray) -> FloatArray:
-    """Columns divided by their totals; what was never used stays as it was."""
+    """Columns divided by their totals; columns without counts are unchanged."""
     total = counts.sum(axis=0)
     return np.where(total > 0, counts / np.where(total > 0, total, 1.0), old)
 

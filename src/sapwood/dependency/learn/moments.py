@@ -82,7 +82,7 @@ class ArcParameters(WordParameters):
 
     seen: str = parameter("tags", one_of(SEEN), "What is seen of a word: tags, words or both.")
     tag_column: str = parameter(
-        "upos", one_of(TAG_COLUMNS), "Which tags: universal ones, or those of the language."
+        "upos", one_of(TAG_COLUMNS), "The tags: universal ones, or those of the language."
     )
     valence: bool = parameter(
         False,
@@ -92,7 +92,7 @@ class ArcParameters(WordParameters):
     )
 
     def _see(self, trees: ArcBankLike) -> tuple[ArcBank, Seen]:
-        """The trees, and what this learner sees of their words."""
+        """The trees, and the observed symbols of their words."""
         bank = as_arc_bank(trees)
         if not len(bank):
             raise CorpusError(
@@ -130,7 +130,7 @@ class ChainParameters(WordParameters):
     def _read(
         self, sentences: Iterable[Sequence[str]]
     ) -> tuple[list[list[str]], Seen, SeenTrees, dict[str, int]]:
-        """Lists of words, what this learner sees of them, their chains, and their sizes."""
+        """Lists of words, their observed symbols, their chains, and their sizes."""
         kept = [as_sentence(words) for words in as_items(sentences, "sentences, lists of words")]
         if not kept:
             raise SapwoodError("no sentences: nothing can be learnt", hint="give lists of words")
@@ -207,7 +207,7 @@ class ArcEMParameters(Estimator):
 
 @dataclass(frozen=True, eq=False)
 class ArcCounts(FieldSums):
-    """How often symbols occur, and pairs of them at the two ends of an arc; `+` joins shards.
+    """Counts of symbols, and of pairs of symbols at the two ends of an arc; `+` joins shards.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ from sapwood.core.errors import CorpusError, SapwoodError, count
 from sapwood.core.learner import Info, PhaseClock, between, one_of, parameter, positional, whole
 from sapwood.core.progress import counted
 from sapwood.dependency.data.bank import ArcBank, ArcBankLike, as_arc_bank
-from sapwood.dependency.data.reader import CandidateLists
+from sapwood.dependency.data.lists import CandidateLists
 from sapwood.dependency.learn.crf import ArcEstimator
 from sapwood.dependency.learn.em import EMDependency
 from sapwood.dependency.learn.spectral import SpectralDependency

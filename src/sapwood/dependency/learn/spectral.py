@@ -225,7 +225,7 @@ def given_projection(
         raise SapwoodError(msg, hint=f"ask for at most {embeddings.dimension} states")
     known = embeddings.vocabulary
     rows = [known.row(word, is_first=False) for word in words]
-    # what every vector has in common is put first, and the constant in its place
+    # the component that all vectors share is put first, and replaced by the constant
     vectors = np.hstack([np.ones((len(rows), 1)), embeddings.vectors[rows, : k - 1]])
     weight = np.maximum(count, 0.5) / np.maximum(count, 0.5).sum()
     others = _others(vectors.astype(float), weight)
@@ -236,7 +236,7 @@ def given_projection(
 
 
 def _others(U: FloatArray, weight: FloatArray) -> FloatArray:
-    """Directions of U with mean 0 and variance 1: those of CCA are its own but for the first.
+    """Directions of U with mean 0 and variance 1; those of CCA, without the first, already have.
 
     A constant beside them keeps the states apart if U does: no mean of theirs can be 1.
     """
@@ -309,7 +309,7 @@ def solve_chain(
 
 
 def _arc_symbols(counts: ArcCounts, U: FloatArray, ridge: float) -> FloatArray:
-    """Symbols as children of heads that are seen as vectors, and as heads of such children."""
+    """Symbols as children of heads with known vectors, and as heads of children with them."""
     n_words = counts.symbols @ U[:, 0]
     views = [
         (neighbours @ U / n_words, neighbours / n_words)

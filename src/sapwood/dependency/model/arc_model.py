@@ -41,6 +41,12 @@ from sapwood.dependency.kernels.arc_layout import (
     PLACES,
     Templates,
 )
+from sapwood.dependency.model.compact import (
+    decode_tags,
+    decode_weights,
+    encode_tags,
+    encode_weights,
+)
 from sapwood.dependency.model.dependency import TAG_COLUMNS, DependencyModel
 from sapwood.networks.network import Network
 from sapwood.networks.scores import ArcSizes
@@ -81,13 +87,15 @@ class FeatureTable(NamedTuple):
     weights: npt.NDArray[np.float32]
     spare: int = 0
 
-    def to_arrays(self, name: str) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self, name: str, *, is_compact: bool = False) -> dict[str, npt.NDArray[Any]]:
         """The arrays of a file; sparse if most weights are zero."""
         arrays: dict[str, npt.NDArray[Any]] = {
             f"{name}.letters": _letters_of(self.templates.atoms, PLACES, PROPERTIES),
             f"{name}.bounds": self.templates.bounds,
             f"{name}.size": np.array([len(self.weights), self.spare], np.int64),
         }
+        if is_compact:
+            return arrays | encode_weights(name, self.weights)
         values, places = self.weights.astype(np.float16), np.flatnonzero(self.weights)
         if len(places) < DENSE_FRACTION * len(values):
             arrays[f"{name}.places"] = places.astype(np.uint32)
@@ -100,13 +108,16 @@ class FeatureTable(NamedTuple):
         _require_types(arrays, {f"{name}.{part}": kind for part, kind in _TABLE_TYPES.items()})
         bounds = arrays[f"{name}.bounds"]
         atoms = _atoms_of_file(name, arrays, bounds)
-        values = arrays[f"{name}.values"].astype(np.float32)
         size, spare = (int(number) for number in arrays[f"{name}.size"])
         n_hashed = size - spare
         is_power = n_hashed >= 16 and not n_hashed & (n_hashed - 1)
         if not is_power or n_hashed > MAX_TABLE_SIZE or not 0 <= spare <= MAX_TABLE_SIZE:
             expected = f"expected a power of two from 16 to {MAX_TABLE_SIZE:,}"
             raise ModelFormatError(f"{name} has {n_hashed} weights and {spare} more, {expected}")
+        if f"{name}.codes" in arrays:
+            weights = decode_weights(name, arrays, size)
+            return cls(Templates(atoms, np.array(bounds)), weights, spare)
+        values = arrays[f"{name}.values"].astype(np.float32)
         if not np.isfinite(values).all():
             raise ModelFormatError(f"{name} has weights that are not finite")
         places = arrays.get(f"{name}.places")
@@ -320,6 +331,8 @@ class ArcModel(SavedModel):
         Scorers of trees, whose posteriors are averaged; None for no network, no hidden states.
     record
         How the model was trained.
+    is_compact
+        Whether files of it are compact ones, see `sapwood.dependency.model.compact`.
     """
 
     tags: tuple[tuple[str, str], ...]
@@ -334,6 +347,7 @@ class ArcModel(SavedModel):
     record: Mapping[str, Any] = field(default_factory=dict)
     latent: LatentMember | None = None
     encoder: EncoderMember | None = None
+    is_compact: bool = False
 
     def __post_init__(self) -> None:
         if not self.members:
@@ -382,10 +396,13 @@ class ArcModel(SavedModel):
         """Names in the header, tables and hashes of words in arrays."""
         arrays: dict[str, npt.NDArray[Any]] = {"familiar": self.familiar}
         arrays |= {f"lexicon.{name}": array for name, array in self.lexicon._asdict().items()}
-        for name in ("tagger", "pruner", "labels"):
-            arrays |= getattr(self, name).to_arrays(name)
-        for index, member in enumerate(self.members):
-            arrays |= member.table.to_arrays(f"member{index}")
+        if self.is_compact:
+            starts, candidates = arrays.pop("lexicon.starts"), arrays.pop("lexicon.candidates")
+            arrays |= encode_tags(starts, candidates, len(self.tags))
+        tables = {name: getattr(self, name) for name in ("tagger", "pruner", "labels")}
+        tables |= {f"member{index}": member.table for index, member in enumerate(self.members)}
+        for name, table in tables.items():
+            arrays |= table.to_arrays(name, is_compact=self.is_compact)
         if self.clusters is not None:
             arrays |= {f"clusters.{name}": x for name, x in self.clusters._asdict().items()}
         header = {
@@ -402,12 +419,13 @@ class ArcModel(SavedModel):
         if self.encoder is not None:
             arrays |= self.encoder.network.to_arrays(_ENCODER)
             header["encoder"] = {"weight": self.encoder.weight}
-        return FileContents(arrays, header)
+        return FileContents(arrays, header | ({"compact": True} if self.is_compact else {}))
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
         """The model of a file."""
         arrays, header = contents
+        is_compact = read_flag(header.get("compact", False), "compact")
         tables = {
             name: FeatureTable.from_arrays(name, arrays) for name in ("tagger", "pruner", "labels")
         }
@@ -415,17 +433,22 @@ class ArcModel(SavedModel):
         for index, member in enumerate(header["members"]):
             table = FeatureTable.from_arrays(f"member{index}", arrays)
             members.append(ArcMember(int(member["order"]), float(member["weight"]), table))
-        lexicon = TagLexicon(*(arrays[f"lexicon.{name}"] for name in TagLexicon._fields))
+        words = arrays["lexicon.words"]
+        if is_compact:
+            of_words = decode_tags(arrays, len(words) + 1, len(header["tags"]))
+        else:
+            of_words = arrays["lexicon.starts"], arrays["lexicon.candidates"]
         return cls(
             tags=tuple((_text(upos), _text(xpos)) for upos, xpos in header["tags"]),
             relations=tuple(map(_text, header["relations"])),
             familiar=arrays["familiar"],
-            lexicon=lexicon,
+            lexicon=TagLexicon(words, *of_words),
             members=tuple(members),
             clusters=_clusters(arrays),
             latent=_latent(arrays, header.get("latent")),
             encoder=_encoder(arrays, header),
             record=dict(header.get("record", {})),
+            is_compact=is_compact,
             **tables,
         )
 
@@ -469,7 +492,7 @@ def _clusters(arrays: Mapping[str, npt.NDArray[Any]]) -> WordClusters | None:
 
 
 MAX_LIST_TREES = 100_000
-MAX_WEIGHT = 1e100  # sums of such weights are still numbers
+MAX_WEIGHT = 1e100  # sums of weights up to this are finite
 LIST_FEATURES = ("score", "expected heads")  # of each tree of a list
 LATENT_FEATURES = 3  # of a tree, by a latent model
 

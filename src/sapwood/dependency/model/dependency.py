@@ -253,7 +253,7 @@ class DependencyModel(_LatentModel, SavedModel):
     """
 
     def log_probs(self, trees: ArcBankLike) -> FloatArray:
-        """Log-probability of what each tree shows, shape [n_trees], given its arcs.
+        """Log-probability of the symbols of each tree given its arcs, shape [n_trees].
 
         For a spectral model, whose weights are no probabilities, the log of the absolute weight;
         `signed_log_probs` also gives the sign.

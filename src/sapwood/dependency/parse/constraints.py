@@ -38,7 +38,7 @@ TAG_COLUMNS = ("UPOS", "XPOS")
 
 
 class PartialArcs(NamedTuple):
-    """A sentence with what is known of its tree; the arguments of `ArcParser.parse`."""
+    """A sentence with tags, heads and relations that are given; see `ArcParser.parse`."""
 
     sentence: Sequence[str] | Arcs
     tags: Sequence[TagRequest] | None = None
@@ -135,7 +135,7 @@ class ArcConstraints:
     def keep_names(
         self, upos: Sequence[str], xpos: Sequence[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Tags of the words, with those that are kept in their places."""
+        """Tags of the words, where the given tags replace predicted ones."""
         rows = zip(self.names, upos, xpos, strict=True)
         kept = [(u if u != EMPTY else a, x if x != EMPTY else b) for (u, x), a, b in rows]
         universal, own = zip(*kept, strict=True)
@@ -150,7 +150,7 @@ def constrain_arcs(
     heads: Sequence[int | None] | None = None,
     relations: Sequence[str | None] | None = None,
 ) -> ArcConstraints | None:
-    """Check what a user asks for a sentence of n words; None where nothing is asked.
+    """Check the constraints on a sentence of n words; None where there are none.
 
     A word with the relation `root` has the head 0, and no other may be given. A word with another
     relation has not, where another word can be the root.
@@ -203,7 +203,7 @@ def constrain_arcs(
 def _check_tags(
     n: int, known: tuple[TagPair, ...], tags: Sequence[TagRequest] | None
 ) -> tuple[tuple[tuple[_TagOption, ...] | None, ...] | None, tuple[TagPair, ...]]:
-    """The tags that each word may have, and those that are kept as they are."""
+    """The tags that each word may have, and the given tags, which are kept."""
     names = [(EMPTY, EMPTY)] * n
     entries = _entries(n, tags, "tags")
     options: list[tuple[_TagOption, ...] | None] = []
@@ -281,7 +281,7 @@ def _names_of(known: tuple[TagPair, ...]) -> tuple[set[str], set[str]]:
 
 @lru_cache(maxsize=4096)
 def _matching(pair: TagPair, known: tuple[TagPair, ...]) -> tuple[int, ...]:
-    """Numbers of the pairs with these tags; of a pair that was never seen, those with either."""
+    """Numbers of the pairs with these tags; for an unseen pair, of the pairs with either tag."""
     fits = [
         [asked in (EMPTY, name) for asked, name in zip(pair, names, strict=True)] for names in known
     ]

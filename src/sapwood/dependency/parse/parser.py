@@ -146,7 +146,7 @@ class ArcParse:
         return scores, heads[:, 1:]
 
     def with_heads(self, heads: Int32Array) -> Arcs:
-        """The sentence with another tree, and the likeliest relations of its arcs."""
+        """The sentence with another tree, and the most probable relations of its arcs."""
         given = None if self._constraints is None else self._constraints.relations
         relations = self._parser.name_relations(
             np.append(np.int32(0), heads), self._rows, self._read, given
@@ -353,7 +353,7 @@ class ArcParser:
     def _constrained_arcs(
         self, rows: Words, read: ReadSentence | None, asked: ArcConstraints
     ) -> tuple[Int32Array, npt.NDArray[np.bool_]]:
-        """The arcs to keep, with and without the constraints, and which of them are allowed."""
+        """The arcs to keep, and whether the constraints allow each of them."""
         return keep_allowed(self._head_posteriors(rows, read), asked.allowed, asked.tree)
 
     def _head_posteriors(self, rows: Words, read: ReadSentence | None) -> npt.NDArray[Any]:
@@ -410,7 +410,7 @@ class ArcParser:
         arcs: Int32Array | None = None,
         allowed: npt.NDArray[np.bool_] | None = None,
     ) -> ScoredForest:
-        """Mean posteriors of the members, over some arcs or over those that the pruner keeps.
+        """Mean posteriors of the members over given arcs, or over the arcs that the pruner keeps.
 
         A network's are normalised over the allowed heads of each word, [n + 1, n].
         """
@@ -425,7 +425,7 @@ class ArcParser:
         return scored.mix(heads[scored.modifier - 1, scored.head], model.encoder.weight)
 
     def _weigh_states(self, scored: ScoredForest, tagged: Arcs) -> ScoredForest:
-        """Posteriors averaged with those of the latent member, whose prior they are."""
+        """Average the posteriors with those of the latent member, which takes them as its prior."""
         latent = self.model.latent
         assert latent is not None  # the caller has checked
         arcs = np.zeros((scored.n + 1, scored.n))
@@ -451,7 +451,7 @@ class ArcParser:
         read: ReadSentence | None = None,
         given: Int32Array | None = None,
     ) -> tuple[str, ...]:
-        """The likeliest relation of each arc of a tree: that of UD, then its subtype.
+        """The most probable relation of each arc of a tree: first that of UD, then its subtype.
 
         Numbers of relations that are `given`, -1 for none, are kept; `root` is then left to the
         word at the root, since given heads may move the root away from the likely word.
@@ -566,7 +566,7 @@ def _valences(
 
 
 def _emissions(model: LatentArcs, seen: npt.NDArray[Any]) -> tuple[FloatArray, float]:
-    """What each word shows by state, its largest entry 1, and the log of the scales."""
+    """Weight of each word's symbols by state, scaled to maximum 1, and the log of the scales."""
     padded = np.vstack([model.symbols, np.ones(model.n_states)])  # the last row, -1: no symbol
     emission = np.ones((len(seen), model.n_states))
     for column in seen.T:

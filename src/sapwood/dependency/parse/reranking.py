@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
 from sapwood.dependency.data.bank import ArcBank, Arcs
-from sapwood.dependency.data.reader import CandidateLists
+from sapwood.dependency.data.lists import CandidateLists
 from sapwood.dependency.model.arc_model import ArcModel, ArcRerankModel, LatentScorer
 from sapwood.dependency.parse.constraints import ArcConstraints, PartialArcs, TagRequest
 from sapwood.dependency.parse.parser import (
@@ -210,7 +210,7 @@ class RerankingParser:
         heads: Sequence[int | None] | None = None,
         relations: Sequence[str | None] | None = None,
     ) -> RerankedParse:
-        """Parse one sentence, and perhaps keep what is known of its tree; see `ArcParser.parse`.
+        """Parse one sentence, and keep the tags, heads and relations given; see `ArcParser.parse`.
 
         All trees of the list have the given tags, heads and relations.
         """
@@ -219,7 +219,7 @@ class RerankingParser:
         return RerankedParse(parse, lists, rerank_scores(self.model, lists))
 
     def constrain(self, partial: PartialArcs) -> ArcConstraints | None:
-        """Check what is known of the tree of a sentence; None where nothing is."""
+        """Check the given tags, heads and relations of a sentence; None where nothing is given."""
         return self._parser.constrain(partial)
 
     def parse_many(

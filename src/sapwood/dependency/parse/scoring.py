@@ -35,7 +35,7 @@ _FIRST_COARSE, _N_COARSE = 3, 60  # coarse tags: below 64, behind the values of 
 _MAX_CACHED_FORMS = 200_000
 _MAX_CACHED_LENGTH = 100  # of sentences whose arcs are kept for the next of the same length
 _BETWEEN_COLUMNS = np.array([COLUMN["X"], COLUMN["X"]], np.int32)
-MIN_HEAD_RATIO = 2e-3  # of the likeliest head's posterior: less likely heads are pruned
+MIN_HEAD_RATIO = 2e-3  # heads below this fraction of the best head's posterior are pruned
 MAX_HEADS = 8  # of a word
 LONG_SENTENCE, MIN_HEADS = 150, 3  # longer ones keep fewer heads: siblings cost O(arcs^2)
 N_LABEL_WORDS = 9  # words that the label model looks at, see `arc_layout`
@@ -226,7 +226,7 @@ class ArcForest:
         return out
 
     def posteriors(self, scores: FloatArray) -> tuple[float, FloatArray]:
-        """Log of the sum over all trees, and posteriors of all parts; those of arcs come first."""
+        """Log of the sum over all trees, and posteriors of all parts, arcs first."""
         from sapwood.dependency.kernels.arc_forest import part_posteriors
 
         total, of_parts = part_posteriors(self.starts, self.edges, self._edge_scores(scores))

@@ -57,7 +57,7 @@ def problem_of(
     slack: float = 0.0,
     composed: bool = False,
 ) -> Problem:
-    """The problem of completing a Hankel matrix with columns for insides and for pairs of them.
+    """The completion of a Hankel matrix with columns for insides and for pairs of insides.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def problem_of(
     for (length, is_seen, places), members in groups.items():
         if length <= LONGEST_YIELD:
             free, unit = shape_of(length, places)
-            if not is_seen and unit.any():  # what would be observed may be anything
+            if not is_seen and unit.any():  # an unobserved unit is free
                 free = np.hstack([free, (unit / np.linalg.norm(unit))[:, None]])
                 unit = np.zeros_like(unit)
             entries_of = np.array([numbers for numbers, _ in members])

@@ -42,7 +42,7 @@ ROUNDS = 4  # of quasi-Newton steps, with EM in between; each begins with new cu
 QUASI_NEWTON_STEPS = 250  # quasi-Newton steps of a round
 BETWEEN = 5  # EM iterations between two rounds
 TOO_FAR = 1e9  # times the loss at the start: the loss where probabilities underflow
-NEWTON_STEPS = 100  # a dozen, but where the sum hardly converges
+NEWTON_STEPS = 100  # a dozen are enough unless the sum is near divergence
 LEAST_MASS = 1e-14  # fraction of the sum over all strings below which the rest is rounding
 
 
@@ -241,7 +241,7 @@ def _read_trees(trees: Any) -> tuple[Counter[Bracketed], int]:
 def random_grammar(
     symbols: tuple[str, ...], n: int, mean_length: float, rng: np.random.Generator
 ) -> WeightedGrammar:
-    """Random probabilities whose strings are about as long as those seen."""
+    """Random probabilities whose strings have about the mean length of the observed ones."""
     stop = mean_length / (2 * mean_length - 1)  # leaves among the nodes of a tree
     shares = np.clip(stop + rng.uniform(-0.1, 0.1, n), 0.05, 1.0)
     words, pairs = rng.dirichlet(np.ones(len(symbols)), n), rng.dirichlet(np.ones(n * n), n)
@@ -358,7 +358,7 @@ class LongStrings:
 
 
 def _slopes_of_all(grammar: WeightedGrammar) -> tuple[list[FloatArray], float]:
-    """Derivatives of the sum over all strings by all weights, none of them negative; the sum.
+    """Derivatives of the sum over all strings by all weights, which are not negative; the sum.
 
     b = sum of beta_sigma + A (b (x) b) by Newton's steps from 0, which climb to the least solution.
     """

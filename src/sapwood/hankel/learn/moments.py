@@ -33,7 +33,7 @@ from sapwood.hankel.data import Bracketed
 Inside = tuple[str, ...]
 Context = tuple[Inside, Inside]
 EMPTY_CONTEXT: Context = ((), ())
-LONGEST_CUT = 30  # of strings whose every cut is counted: longer contexts hardly ever come twice
+LONGEST_CUT = 30  # longest strings with all cuts counted: longer contexts rarely occur twice
 SHARD_SYMBOLS = 20_000
 CUT_BYTES = 450  # of memory for a cut that is counted, besides 8 for each symbol: an estimate
 
@@ -138,7 +138,7 @@ class Basis:
 
     @classmethod
     def by_frequency(cls, cuts: CutCounts, factor: float) -> Basis:
-        """The commonest contexts and the commonest inside strings.
+        """The most frequent contexts and inside strings.
 
         Parameters
         ----------

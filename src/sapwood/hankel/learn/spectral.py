@@ -199,7 +199,7 @@ def refuse_large_automaton(observed: Mapping[Inside, float], n_symbols: int, n: 
 
 @dataclass(frozen=True, eq=False)
 class PrefixBlocks:
-    """The blocks H and H_sigma in the basis of the commonest prefixes and suffixes.
+    """The blocks H and H_sigma in the basis of the most frequent prefixes and suffixes.
 
     Attributes
     ----------

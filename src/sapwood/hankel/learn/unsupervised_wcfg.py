@@ -143,7 +143,7 @@ class UnsupervisedWCFG(RankParameters):
         engine = self._engine()  # refuses a wrong number of jobs, also where nothing is counted
         symbols = symbols_of(counts)
         least = Basis.smallest(symbols)
-        if self.solver != "factored":  # what the smallest basis needs, before anything is counted
+        if self.solver != "factored":  # memory of the smallest basis, before counting
             refuse_oversize(*least.shape)
         if self.solver == "direct":
             return least

@@ -101,7 +101,7 @@ class StringModel(SavedModel):
     @property
     @abstractmethod
     def state_sums(self) -> FloatArray:
-        """The sum of the weights of what each state can do, shape [n]."""
+        """The sum of the weights of all rules or steps of each state, shape [n]."""
 
     @cached_property
     def is_probabilistic(self) -> bool:

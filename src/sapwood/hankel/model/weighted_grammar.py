@@ -174,7 +174,7 @@ class WeightedGrammar(StringModel):
         return vectors[len(x), 0]
 
     def chart(self, words: IntArray) -> tuple[FloatArray, IntArray]:
-        """Inside vectors of all spans, divided by powers of two, and those; see the kernel."""
+        """Scaled inside vectors of all spans, and their scales as powers of two; see the kernel."""
         from sapwood.hankel.model.kernels.weighted_grammar import fill_inside_chart
 
         size = len(words)
@@ -321,7 +321,7 @@ class WeightedGrammar(StringModel):
         if not (np.isfinite(b).all() and np.isfinite(jacobian).all()):
             return Total(np.inf, np.inf, np.inf)
         radius = float(np.abs(np.linalg.eigvals(jacobian)).max())
-        if radius >= 1 - 1e-9:  # where depth adds for ever, or hardly less than for ever
+        if radius >= 1 - 1e-9:  # the sum over depths diverges, or nearly so
             is_critical = is_still or radius < 1 + 1e-3
             mass = float(self.initial @ b) if is_critical else np.inf
             return Total(mass, np.inf, radius)

@@ -81,7 +81,7 @@ class UniformFamily(ABC):
 
     @abstractmethod
     def maximise(self, old: Tables, counts: Tables) -> dict[str, FloatArray]:
-        """The M-step: the free tables that expected counts make likeliest, at least the old."""
+        """The M-step: free tables that do not lower the expected log-likelihood."""
 
     def model(self, vocabulary: Sequence[str], free: Tables) -> UniformTreeModel:
         """The model of given free tables."""
@@ -298,7 +298,7 @@ def mix_with_uniform(model: UniformTreeModel, weight: float) -> UniformTreeModel
 
 
 def maximise_uniform(model: UniformTreeModel, counts: UniformCounts) -> UniformTreeModel:
-    """The M-step: the likeliest model given expected counts."""
+    """The M-step: the model of the highest expected log-likelihood."""
     family = UNIFORM_FAMILIES[model.family]
     return family.model(model.vocabulary, family.maximise(model.tables, counts.tables))
 
@@ -337,7 +337,7 @@ def fit_moments(start: UniformTreeModel, sentences: SentenceCounts, max_length: 
 def _affordable_length(
     family: UniformFamily, sentences: SentenceCounts, max_length: int, n_free: int
 ) -> int:
-    """The longest sentences whose moments, with those of shorter ones, can be fitted."""
+    """The largest length such that the moments of all lengths up to it can be fitted."""
     order, size, longest = family.order, 0, 0
     for length in sentences.up_to(min(max_length, family.longest), least=order).lengths:
         size += comb(length, order) * sentences.n_words**order * n_free
@@ -378,7 +378,7 @@ class _Columns:
 
 
 class _Moments:
-    """Observed moments, and those of tables, in units of their sampling noise."""
+    """Observed moments, and moments of tables, in units of their sampling noise."""
 
     def __init__(self, family: UniformFamily, sentences: SentenceCounts) -> None:
         self.family, mixing = family, family.mixing(sentences.lengths[-1])

@@ -329,7 +329,7 @@ def find_root(pairs: PairMoments, pi: FloatArray) -> Roots:
     C = (7 * (pairs.mu_13 - pairs.mu_12) + 2 * pairs.two) / pi  # noqa: N806 - a matrix
 
     def mismatch(A: FloatArray) -> float:  # noqa: N803
-        """L1 distance of the three moments; also what is negative in A."""
+        """L1 distance of the three moments, plus the negative mass of A D."""
         down = A * pi  # A D
         far = A @ down  # A A D
         two = (down + down.T) / 2
@@ -396,7 +396,7 @@ def unmix_info(n_sentences: dict[int, float]) -> Info:
 def index_sentences(
     sentences: Iterable[Sequence[str]], max_words: int
 ) -> tuple[tuple[str, ...], SentenceCounts]:
-    """The words of sentences, lists of strings, commonest first; and the sentences, counted."""
+    """The words of sentences, most frequent first, and counts of the sentences."""
     given = as_items(sentences, "sentences")
     kept = [as_sentence(words) for words in given if not isinstance(words, Sized) or len(words)]
     frequency = Counter(word for words in kept for word in words)

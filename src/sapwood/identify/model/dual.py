@@ -236,7 +236,7 @@ Array: TypeAlias = "AnyArray | Dual"
 
 
 def _align(x: Dual, y: Dual) -> tuple[Dual, Dual]:
-    """Both with the same number of axes, so that the directions stay in front of all of them."""
+    """Both arrays with the same number of axes, so that the directions stay the first axis."""
     if x.ndim == y.ndim:
         return x, y
     ndim = max(x.ndim, y.ndim)

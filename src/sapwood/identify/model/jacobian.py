@@ -39,7 +39,7 @@ OPERATIONS = "+, -, *, @, / by an integer, indexing, sum, reshape, T, einsum and
 
 @dataclass(frozen=True)
 class MomentMap:
-    """A family of models as its moments: what an identifiability check needs to know."""
+    """A family of models as its moments, for identifiability checks."""
 
     name: str
     tables: Mapping[str, Table]
@@ -149,7 +149,7 @@ Change = dict[str, Dual]
 class Symmetry:
     """Directions that leave the moments as they are, at least for some moments."""
 
-    text: str  # what moving along them does
+    text: str  # the effect of moving along them
     # the directions at a point, as changes of its tables
     changes: Callable[[Point], Iterator[Change]]
     # the only table that the changes name, where what happens to the others is left open
@@ -182,7 +182,7 @@ def basis_changes(point: Point) -> Iterator[Change]:
 
 
 def word_bases(point: Point) -> Iterator[Change]:
-    """Take words to words G^-1: what the states emit stays in the same space."""
+    """Multiply the words by G^-1, which keeps the space of the states' emissions."""
     for x in _generators(point["root"].shape[0]):
         yield {"words": point["words"] @ x}
 
