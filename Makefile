@@ -7,12 +7,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CONSTRAINTS ?= -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo models test test-browser test-kernels golden test-slow test-corpora fuzz fuzz-given kills mutants check check-js bench papers docs constraints clean
+.PHONY: help demo models test test-browser test-libraries test-kernels golden test-slow test-corpora fuzz fuzz-given kills mutants check check-js bench papers docs constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/installed ## train, parse and evaluate on bundled data, in under a minute
+demo: $(VENV)/installed ## parse English, then learn a grammar on bundled data, in under a minute
 	$(BIN)/sapwood demo
 
 # Byte code of sources and tests is kept, whatever the environment says: the tests start many processes.
@@ -22,6 +22,16 @@ test: $(VENV)/installed-dev ## the fast suite
 
 test-browser: $(VENV)/installed-dev ## the page and the site in a real Chromium; skipped where there is none
 	$(BIN)/python -m pytest -n 0 -m browser tests/web tests/test_site.py
+
+# The libraries of docs/guides/other-libraries.md take some 600 MB: they have an environment of their own.
+LIBRARIES := build/libraries
+test-libraries: $(LIBRARIES)/installed ## Sapwood inside spaCy, NLTK, pandas, Polars and DuckDB, the real ones
+	$(LIBRARIES)/bin/python -m pytest -n 0 -m "not slow" tests/integrations
+
+$(LIBRARIES)/installed: pyproject.toml
+	$(PYTHON) -m venv $(LIBRARIES)
+	$(LIBRARIES)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[nltk,spacy,arrow,tables]' pytest hypothesis
+	@touch $@
 
 # Tests of kernels on small cases: as plain Python, where their lines are counted, then compiled anew
 # with every index checked, in a cache of its own. Left out there: how kernels are compiled and kept.

@@ -28,6 +28,7 @@ MODEL = ".sapwood"
 PLAN = (
     ("machine.py", (), ()),
     ("startup.py", (), ()),
+    ("first_minute.py", (), ()),
     ("page.py", ("--seconds", "10"), ()),
     ("page_hours.py", ("--hours", "0.02"), ()),
     ("reading.py", (), ()),

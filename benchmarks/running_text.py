@@ -249,7 +249,7 @@ def through(n_sentences: int, model: str, n_parsed: int) -> None:
         )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "text.txt"
-        part = "\n\n".join(documents)[:n_parsed]
+        part = text[: n_parsed or None]
         path.write_text(part, encoding="utf-8", newline="")
         command = [sys.executable, "-m", "sapwood", "parse", model, str(path), "--raw", "--json"]
         before_cpu = machine.cpu_of_all()[1]
@@ -275,7 +275,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=10_000, help="for ends, of each text")
     parser.add_argument("--sentences", type=int, default=10_000, help="for through")
     parser.add_argument("--model", default="bundled", help="for through")
-    parser.add_argument("--characters", type=int, default=40_000, help="of text that are parsed")
+    parser.add_argument("--characters", type=int, default=40_000, help="parsed; 0 for all")
     args = parser.parse_args()
     machine.print_facts("Running text")
     parts = args.parts.split(",")

@@ -128,7 +128,7 @@ def test_the_picture_of_the_readme_is_what_its_script_draws(tmp_path: Path) -> N
             assert drawn == expected
             continue
         # Which state a determiner is in depends on the last bits of the processor's products, so
-        # only the tree and the four states that the README's caption names are compared.
+        # only the tree and the four states that the caption names are compared.
         texts, kept_texts = (re.findall(r">([^<>\n]+)</text>", svg) for svg in (drawn, expected))
         labels, kept_labels = (
             [t.rstrip("₀₁₂₃₄₅₆₇₈₉") for t in found] for found in (texts, kept_texts)

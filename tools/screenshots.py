@@ -1,4 +1,4 @@
-"""Take the pictures of the page in docs/images, with the models that `sapwood serve` learns itself.
+"""Take the pictures of the page in docs/images, with the models that `sapwood serve` has itself.
 
 .venv/bin/python tools/screenshots.py            all of them; needs Playwright and a Chromium
 .venv/bin/python tools/screenshots.py states     one of them
@@ -21,11 +21,13 @@ PATIENCE = 180_000  # milliseconds; the models are learnt when they are first us
 
 
 def parse(page: Page) -> None:
-    """A parse by the mix, with what is known about one of its phrases."""
-    sentence = "they+visited+the+cook+with+a+scarf+in+this+forest+."
-    page.open(f"/parse#model=bundled-mix&s={sentence}").see("svg.sapwood-tree")
+    """A parse by `english`, with what is known about a phrase that may be attached elsewhere."""
+    page.open("/parse#s=The+girl+saw+the+boy+with+the+telescope.").see("svg.sapwood-tree")
+    page.see("section[aria-label=Dependencies] svg.sapwood-arcs")
+    page.tab.set_viewport_size({"width": SIZE["width"], "height": 1480})
     page.tab.locator("svg.sapwood-tree text.phrase:has-text('PP')").first.click()
-    page.see("text=What state")
+    page.see("aside:has-text('What state')")
+    page.tab.evaluate("scrollTo(0, 0)")
 
 
 def states(page: Page) -> None:
@@ -41,7 +43,7 @@ def main(names: list[str]) -> None:
     """Take the named pictures, or all."""
     with (
         TemporaryDirectory() as folder,
-        running(folder=Path(folder)) as server,
+        running(folder=Path(folder), is_small=False) as server,
         launched() as browser,
     ):
         for name in names or PICTURES:

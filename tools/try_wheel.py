@@ -1,6 +1,6 @@
 """Install a wheel where nothing of this repository is, and see that it works.
 
-python tools/try_wheel.py dist            a fresh environment, the demo, a parse, types from outside
+python tools/try_wheel.py dist            a fresh environment, the models, the demo, a parse, types
 python tools/try_wheel.py dist --offline  packages of this environment are used, none is fetched
 """
 
@@ -25,6 +25,26 @@ parse = sw.Parser(model).parse(["the", "dog", "sleeps", "."])
 tree: sw.Tree = parse.tree
 words: list[str] = tree.words()
 print(tree)
+"""
+# The models in the wheel are those of their cards, and each of their sources is named.
+MODELS = """
+import hashlib, importlib.metadata as metadata
+import sapwood as sw
+from sapwood.core.model_names import model_file, model_notice
+
+cards = sw.list_models()
+assert {"english", "english-ud"} <= {card["name"] for card in cards}, cards
+for card in cards:
+    data = model_file(card["name"]).read_bytes()
+    assert (len(data), hashlib.sha256(data).hexdigest()) == (card["bytes"], card["sha256"]), card
+    assert len(data) <= 8_000_000, len(data)
+    assert card["licence"] == "CC BY-SA 4.0" and card["training_data"], card
+    for corpus in card["training_data"]:
+        assert corpus["licence"] and corpus["attribution"], corpus
+        assert corpus["commit"] in model_notice(), corpus["name"]
+kept = {path.name for path in metadata.files("sapwood") if "licenses" in path.parts}
+assert {"LICENSE", "NOTICE.md"} <= kept, kept
+print(sw.Parser(sw.load("english")).parse_text("The girl saw the boy with the telescope.").tree)
 """
 WRONG = "import sapwood as sw\nsw.Tree.parse(3)\nsw.SpectralLPCFG(n_sates=3)\n"
 
@@ -87,6 +107,8 @@ def main() -> None:
         print(run(python, "-m", "sapwood", "--version", cwd=folder).strip())
         (folder / "program.py").write_text(SCRIPT, encoding="utf-8")
         print(run(python, "program.py", cwd=folder).strip())
+        (folder / "models.py").write_text(MODELS, encoding="utf-8")
+        print(run(python, "models.py", cwd=folder).strip())
         check_types(python, folder)
         print(run(python, "-m", "sapwood", "demo", cwd=folder).splitlines()[-1])
     print(f"{wheel.name} installs and works")

@@ -203,8 +203,18 @@ def test_help_is_as_wide_as_the_terminal(
 def test_demo_tells_the_story(cli) -> None:
     result = cli("demo")
     assert result.status == 0
-    assert [line[:4] for line in result.err.splitlines()[:6]] == [f"{n}/6 " for n in range(1, 7)]
-    for expected in ("plain PCFG", "spectral", "true grammar", "F1", "┌", "misses", "invents"):
+    assert [line[:4] for line in result.err.splitlines()[:7]] == [f"{n}/7 " for n in range(1, 8)]
+    for expected in (
+        "Vienna",
+        "(the boy with the telescope)",
+        "plain PCFG",
+        "spectral",
+        "true grammar",
+        "F1",
+        "┌",
+        "misses",
+        "invents",
+    ):
         assert expected in result.out
     assert "What to try next" in result.err
     assert "\x1b[" not in result.out
@@ -218,6 +228,9 @@ def test_demo_as_json(cli) -> None:
         example = report["example"]
         assert example["true"] == example["spectral"] == example["gold"] != example["pcfg"]
         assert report["seconds"] < 60
+        plain, ambiguous = report["english"]
+        assert sw.Tree.parse(plain["tree"]).words()[:2] == ["She", "was"]
+        assert plain["probability"] > 0.5 > abs(ambiguous["probability"] - 0.5)
     assert reports[0]["example"] != reports[1]["example"]
 
 

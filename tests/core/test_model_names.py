@@ -133,7 +133,12 @@ def test_a_model_for_another_command_names_it(
 
 def test_the_list_says_what_each_model_is(named: Path, cli: Run) -> None:
     text = cli("models").out
-    for fact in ("english: Trees of toys", "CC BY-SA 4.0", "toys (300 trees)", "F1 87.5 on toys"):
+    for fact in (
+        "english: Trees of toys",
+        "CC BY-SA 4.0",
+        "toys, 300 trees",
+        "F1 87.5: toys, dev, 30 sentences",
+    ):
         assert fact in text
     assert json.loads(cli("models", "--json").out) == list_models()
     assert [card["name"] for card in list_models()] == [ENGLISH, ENGLISH_UD]

@@ -55,6 +55,7 @@ from sapwood.core.outputs import remove_unfinished
 EPILOG = """\b
 Start here:
   sapwood demo
+  echo 'Type a sentence of your own here.' | sapwood parse english --raw
   sapwood train train.mrg -o model.sapwood --dev dev.mrg
   sapwood parse model.sapwood sentences.txt > trees.mrg
 
@@ -151,7 +152,7 @@ def _common(
 opt.add_commands(
     app,
     ("demo", demo.show_demo, demo.DEMO_EPILOG,
-     "Show the whole story on bundled data, under a minute."),
+     "Parse English, then learn a grammar, under a minute."),
     ("models", models.show_models, models.MODELS_EPILOG,
      "List the models that come with Sapwood, and their cards."),
     ("train", train.train_on_trees, train.TRAIN_EPILOG, "Learn a grammar from a treebank."),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.reports import fact_lines, number_text, show, table_lines
+from sapwood.cli.reports import fact_lines, number_text, show
 from sapwood.core.errors import SapwoodError, count
 from sapwood.core.model_names import BUNDLED, list_models, model_file, model_notice
 
@@ -58,18 +58,27 @@ def _list_text(cards: list[dict[str, Any]]) -> Iterator[str]:
             "task": f"{card['task']}, language {card['language']}",
             "size": f"{card['bytes'] / 1e6:.1f} MB",
             "licence": f"{card['licence']} (of the weights)",
-            "learnt from": ", ".join(_corpus(one) for one in card["training_data"]),
-            "scores": ", ".join(_score(one) for one in card["scores"]),
         }
         yield from fact_lines(facts, ROOM, "  ")
+        corpora = (f"{one['name']}, {count(one['trees'], 'tree')}" for one in card["training_data"])
+        yield from _rows("learnt from", corpora)
+        yield from _rows("scores", _scores(card))
 
 
-def _corpus(data: dict[str, Any]) -> str:
-    return f"{data['name']} ({count(data['trees'], 'tree')})"
+def _rows(name: str, values: Iterable[str], indent: str = "  ") -> Iterator[str]:
+    """A name, and behind it values, each in a line of its own."""
+    for number, value in enumerate(values):
+        yield from fact_lines({"" if number else name: value}, ROOM, indent)
 
 
-def _score(score: dict[str, Any]) -> str:
-    return f"{score['metric']} {score['value']:g} on {score['corpus']} {score['part']}"
+def _scores(card: dict[str, Any]) -> Iterator[str]:
+    """The scores of a model, a line for each part of a corpus."""
+    parts: dict[tuple[str, str, int], list[str]] = {}
+    for one in card["scores"]:
+        place = one["corpus"], one["part"], one["sentences"]
+        parts.setdefault(place, []).append(f"{one['metric']} {one['value']:g}")
+    for (corpus, part, n_sentences), numbers in parts.items():
+        yield f"{', '.join(numbers)}: {corpus}, {part}, {count(n_sentences, 'sentence')}"
 
 
 def _card_text(card: dict[str, Any]) -> Iterator[str]:
@@ -77,13 +86,7 @@ def _card_text(card: dict[str, Any]) -> Iterator[str]:
     yield ""
     kept = ("language", "task", "version", "licence", "bytes", "sha256", "command", "file")
     yield from fact_lines({key: number_text(card[key]) for key in kept}, ROOM)
-    yield ""
-    rows = [
-        (one["corpus"], one["part"], one["sentences"], one["metric"], f"{one['value']:g}")
-        for one in card["scores"]
-    ]
-    columns = {"corpus": "<20", "part": "  <8", "sentences": "  >10,", "metric": "  <16"}
-    yield from table_lines(columns | {"value": "  >8"}, rows)
+    yield from _rows("scores", _scores(card), "")
     for one in card["training_data"]:
         yield ""
         yield f"Learnt from {one['name']}"

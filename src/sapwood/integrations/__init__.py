@@ -1,6 +1,7 @@
 """Sapwood inside other libraries: a parser of NLTK, and a component of spaCy pipelines.
 
-spaCy finds the component itself: `nlp.add_pipe("sapwood", config={"model": PATH})`.
+spaCy finds the component itself: `nlp.add_pipe("sapwood")`. Both parse with `english` where no
+other model is named.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from sapwood.core.errors import SapwoodError
+from sapwood.core.model_names import ENGLISH
 
 if TYPE_CHECKING:
     from sapwood.constituency.grammar.ensemble import Model
@@ -16,22 +18,22 @@ if TYPE_CHECKING:
     from sapwood.integrations.nltk_parsing import NltkParser
 
 
-def nltk_parser(model: Model | Parser | str, *, k: int = 1) -> NltkParser:
+def nltk_parser(model: Model | Parser | str = ENGLISH, *, k: int = 1) -> NltkParser:
     """A parser of NLTK, a `ParserI`, that parses with a model.
 
     Parameters
     ----------
     model
-        A model of phrase trees, its file, `bundled`, or a parser.
+        The name of a model that comes with Sapwood, a file, a model of phrase trees, or a parser.
     k
         How many trees of a sentence `parse` and `parse_all` give at most, the best first.
 
     Examples
     --------
     >>> import sapwood as sw
-    >>> tree = sw.nltk_parser("bundled").parse_one("the dog sleeps .".split())
-    >>> tree.label(), tree.leaves()
-    ('TOP', ['the', 'dog', 'sleeps', '.'])
+    >>> tree = sw.nltk_parser().parse_one("The dog sleeps .".split())
+    >>> tree.leaves()
+    ['The', 'dog', 'sleeps', '.']
     """
     try:
         from sapwood.integrations.nltk_parsing import NltkParser

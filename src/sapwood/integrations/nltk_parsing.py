@@ -10,6 +10,7 @@ from nltk.parse.api import ParserI
 from nltk.tree import ProbabilisticTree
 
 from sapwood.core.errors import as_count
+from sapwood.core.model_names import ENGLISH
 from sapwood.integrations import as_parser
 
 if TYPE_CHECKING:
@@ -30,12 +31,12 @@ class NltkParser(ParserI):  # type: ignore[misc]
     Parameters
     ----------
     model
-        A model of phrase trees, its file, `bundled`, or a parser.
+        The name of a model that comes with Sapwood, a file, a model of phrase trees, or a parser.
     k
         How many trees of a sentence are given at most.
     """
 
-    def __init__(self, model: Model | Parser | str, *, k: int = 1) -> None:
+    def __init__(self, model: Model | Parser | str = ENGLISH, *, k: int = 1) -> None:
         self.parser = as_parser(model)
         self.k = as_count(k, "k")
 

@@ -28,7 +28,7 @@ from spacy.tokens import Doc, Span, Token
 
 from sapwood.constituency.parse.parser import Parse
 from sapwood.core.errors import SapwoodError
-from sapwood.core.model_names import BUNDLED, find_model
+from sapwood.core.model_names import BUNDLED, ENGLISH, find_model
 from sapwood.core.outputs import sha256, write_bytes
 from sapwood.corpora.running_text import document_places
 from sapwood.corpora.tree import ROOT, escape
@@ -39,9 +39,12 @@ ROW_COLUMNS = ("starts", "ends", "nexts", "parents", "labels", "probabilities", 
 NAME = "sapwood"
 
 
-@Language.factory(NAME, assigns=["doc.user_data"], default_config={"fast": False, "jobs": 1})  # type: ignore[untyped-decorator]
+DEFAULTS = {"model": ENGLISH, "fast": False, "jobs": 1}
+
+
+@Language.factory(NAME, assigns=["doc.user_data"], default_config=DEFAULTS)  # type: ignore[untyped-decorator]
 def make_pipe(nlp: Language, name: str, model: str, fast: bool, jobs: int) -> SpacyPipe:
-    """The component that `nlp.add_pipe("sapwood", config={"model": PATH})` adds."""
+    """The component that `nlp.add_pipe("sapwood")` adds."""
     return SpacyPipe(model, name=name, fast=fast, jobs=jobs)
 
 
@@ -55,14 +58,16 @@ class SpacyPipe:
     Parameters
     ----------
     model
-        The file of a model of phrase trees, or `bundled`.
+        The name of a model of phrase trees that comes with Sapwood, or its file.
     fast
         Whether to prune more.
     jobs
         Threads, in `nlp.pipe`.
     """
 
-    def __init__(self, model: str, *, name: str = NAME, fast: bool = False, jobs: int = 1) -> None:
+    def __init__(
+        self, model: str = ENGLISH, *, name: str = NAME, fast: bool = False, jobs: int = 1
+    ) -> None:
         self.model, self.name, self.jobs = str(model), name, jobs
         self.parser = as_parser(self.model, fast=fast)
         install_extensions()

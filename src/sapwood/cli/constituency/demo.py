@@ -1,4 +1,4 @@
-"""`sapwood demo`: the whole story on bundled data."""
+"""`sapwood demo`: a real sentence, one with two readings, and how a grammar is learnt."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, echo, is_colourful
 from sapwood.cli.reports import table_lines
 from sapwood.core.errors import count
+from sapwood.core.model_names import ENGLISH
 from sapwood.execute.engine import Meter
 from sapwood.report import to_json
 
@@ -41,21 +42,29 @@ def show_demo(
     as_json: opt.Json = False,
     seed: int = typer.Option(0, min=0, metavar="N", help="Another number shows another sentence."),
 ) -> None:
-    """Learn bundled trees without and with hidden states, beside the grammar they were drawn from.
+    """Parse English, show how sure the model is, and learn a grammar of bundled trees.
 
-    That grammar has hidden states, which the trees do not show: the plain PCFG cannot have them,
-    the spectral grammar has to find them. Takes a few seconds; the first run also compiles the
-    kernels, once, for some fifteen seconds of processor time.
+    First the model `english` parses two sentences, one of which can be read in two ways. Then
+    grammars without and with hidden states are learnt from trees that were drawn from a grammar
+    with hidden states, which the trees do not show: the plain PCFG cannot have them, the spectral
+    grammar has to find them. Takes a few seconds; the first run also compiles the kernels, once,
+    for some fifteen seconds of processor time.
     """
     meter = Meter()
-    gold, grammars = _run(Phases(6))
+    phases = Phases(7)
+    english = _parse_english(phases)
+    if not as_json:
+        print("\n".join(_english_text(english)), flush=True)
+    gold, grammars = _run(phases)
     example = _choose_example(gold, grammars, seed)
     if as_json:
         trees = {name: str(one.trees[example]) for name, one in grammars.items()}
         report: dict[str, Any] = {name: one.as_dict() for name, one in grammars.items()}
         report["example"] = {"gold": str(gold[example])} | trees
+        report["english"] = [reading.as_dict() for reading in english]
         print(to_json(report | meter.as_dict(), indent=2))
         return
+    print("\n".join(["", "How such a model is learnt, from trees that come with Sapwood:", ""]))
     print("\n".join([*_scores_text(grammars), *_example_text(gold[example], grammars, example)]))
     for line in _NEXT:
         echo(line)
@@ -64,12 +73,60 @@ def show_demo(
 _NEXT = (
     "",
     "What to try next:",
-    "  sapwood sample bundled -n 3 --words | sapwood parse bundled   draw sentences, parse them",
+    "  echo 'A sentence of your own.' | sapwood parse english --raw  any English text",
+    "  sapwood serve --open                                          a page to look at trees",
     "  sapwood inspect bundled --label VP --top 3                    what the hidden states do",
     "  sapwood data list                                             open treebanks to train on",
     "  sapwood train TREES.mrg -o my.sapwood --method spectral       a parser of your own",
     "  sapwood inspect my.sapwood --label NP                         what it has found",
 )
+
+
+CERTAIN = "She was born in Vienna in 1897 and moved to London with her family."
+AMBIGUOUS, CONTESTED = "The girl saw the boy with the telescope.", "the boy with the telescope"
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """The tree of a sentence, and how probable it is that some of its words are one phrase."""
+
+    sentence: str
+    tree: Tree
+    phrase: str
+    probability: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**vars(self), "tree": str(self.tree)}
+
+
+def _parse_english(phases: Phases) -> list[_Reading]:
+    """Parse a plain sentence and an ambiguous one with the model that comes with Sapwood."""
+    from sapwood.constituency.parse.parser import Parser
+    from sapwood.core.model_files import load
+
+    with phases.phase(f"parsing with {ENGLISH}") as notes:
+        parser = Parser(load(ENGLISH))
+        readings = []
+        for sentence, phrase in ((CERTAIN, CERTAIN), (AMBIGUOUS, CONTESTED)):
+            parse = parser.parse_text(sentence)
+            words, wanted = parse.tree.words(), parser.tokenizer(phrase)
+            start = next(i for i in range(len(words)) if words[i : i + len(wanted)] == wanted)
+            span = (start, start + len(wanted))
+            known = [c.probability for c in parse.marginals if c[1:3] == span]
+            readings.append(_Reading(sentence, parse.tree, phrase, max(known, default=0.0)))
+        notes.append(count(len(readings), "sentence"))
+    return readings
+
+
+def _english_text(readings: list[_Reading]) -> Iterator[str]:
+    plain, ambiguous = readings
+    yield from (f"The model `{ENGLISH}` reads: {plain.sentence}", "")
+    yield plain.tree[0].draw(colour=is_colourful(sys.stdout))
+    yield from ("", f"Some sentences have two readings: {ambiguous.sentence}", "")
+    yield ambiguous.tree[0].draw(colour=is_colourful(sys.stdout))
+    yield from ("", "Who has the telescope? The model says how probable each reading is:")
+    yield f"  {1 - ambiguous.probability:4.0%}  The girl saw (the boy) (with the telescope)"
+    yield f"  {ambiguous.probability:4.0%}  The girl saw (the boy with the telescope)"
 
 
 @dataclass(frozen=True)

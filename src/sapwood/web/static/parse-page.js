@@ -11,11 +11,11 @@ import { SMALL, zoomFrame } from "/static/zoom.js";
 
 // Sentences that are worth pointing at: what a phrase is attached to, and words that mislead at first.
 const ENGLISH = [
-  "I saw the man with the telescope.",
-  "She wrote about the children in the garden of the museum.",
+  "The girl saw the boy with the telescope.",
+  "He bought a book about the history of the city in Paris.",
+  "Police found the suspect with a knife.",
+  "While the man hunted the deer ran into the woods.",
   "The horse raced past the barn fell.",
-  "The old man the boats.",
-  "Time flies like an arrow.",
 ];
 // Words of the hand-written grammar, which models of the bundled trees know alone.
 const BUNDLED = [
