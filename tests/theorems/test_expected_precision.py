@@ -258,3 +258,11 @@ def test_weights_that_are_taken_as_they_are_are_noticed() -> None:
 def test_weights_stay_where_places_stand_out_as_errors_should() -> None:
     places, _, planted, weights = corrected(0, 0.5)
     assert less_conspicuous(places, planted, weights, N, RATE / 4) is weights
+
+
+def test_the_limit_is_asked_for() -> None:
+    places, _, planted, weights = corrected(0, 4.0)
+    plain = expected_precision(places, planted, weights, N, RATE)
+    limited = expected_precision(places, planted, weights, N, RATE, is_limited=True)
+    assert (limited <= plain + 1e-9).all()
+    assert (limited < plain - 0.05).any()

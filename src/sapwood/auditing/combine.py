@@ -94,6 +94,8 @@ def expected_precision(
     weights: FloatArray,
     n_nodes: int,
     error_rate: float,
+    *,
+    is_limited: bool = False,
 ) -> FloatArray:
     """Expected fraction of real errors among all places with at least each score.
 
@@ -113,6 +115,8 @@ def expected_precision(
         How often each planted error stands for real ones; see `weight_of_planted`.
     n_nodes
         Number of brackets and tags of the treebank.
+    is_limited
+        Whether no more hidden errors may be expected than places; see `less_conspicuous`.
     """
     if not len(scores):
         return np.empty(0)
@@ -123,7 +127,8 @@ def expected_precision(
     order = np.argsort(-scores, kind="stable")
     r = np.cumsum(like[order]) / np.arange(1, len(scores) + 1)
     rest = max(0.0, error_rate - explained)
-    weights = less_conspicuous(scores, planted, weights, n_nodes, rest)
+    if is_limited:
+        weights = less_conspicuous(scores, planted, weights, n_nodes, rest)
     q = hidden_precision(scores, planted, weights, n_nodes, rest)[order]
     found = len(planted) - np.searchsorted(np.sort(planted), scores[order], side="left")
     out = np.empty(len(scores))

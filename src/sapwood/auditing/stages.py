@@ -136,7 +136,13 @@ def unreadable_findings(skipped: Iterable[CorpusError], n: int) -> list[Finding]
 
 
 def expect(
-    scored: Scored, n_nodes: int, given: float | None, repeated: int, different: int
+    scored: Scored,
+    n_nodes: int,
+    given: float | None,
+    repeated: int,
+    different: int,
+    *,
+    is_limited: bool = False,
 ) -> tuple[FloatArray, float]:
     """The expected precision down to each candidate, and the error rate that is assumed.
 
@@ -148,13 +154,16 @@ def expect(
         The error rate, if the user gives it.
     repeated, different
         Annotations in passages that occur twice, and those of them that differ.
+    is_limited
+        As `expected_precision` takes it.
     """
     planted = scored.planted_scores()
     rate = given
     if rate is None:
         by_repetition = estimate_error_rate(repeated, different)
         rate = max(by_repetition, planted_like_rate(scored.scores, planted[0], n_nodes))
-    return expected_precision(scored.scores, *planted, n_nodes, rate), rate
+    found = expected_precision(scored.scores, *planted, n_nodes, rate, is_limited=is_limited)
+    return found, rate
 
 
 def audit_notes(
