@@ -236,7 +236,7 @@ def _read_strings(file: str) -> Counter[tuple[str, ...]]:
     name = source_name(file)
     require_reading_memory([file], WORD_BYTES, FEWER_SENTENCES, "text")
     try:
-        lines = refuse_other_kinds(stream_lines(file), file, name)
+        lines = refuse_other_kinds(stream_lines(file), file)
         # Equal symbols are one object, so that memory holds each of them once.
         strings = (tuple(map(intern, words)) for _, words in with_lines(lines))
         found = Counter(words for words in strings if words)
