@@ -329,7 +329,7 @@ def _given_lines(
     name = source_name(file)
     with closing(stream_lines(file)) as lines:  # at once, also where a line is refused
         hints = {"trees": "--trees takes the words of the trees and their tags"}
-        some = lines if is_any else refuse_other_kinds(lines, file, name, hints)
+        some = lines if is_any else refuse_other_kinds(lines, file, hints)
         for number, line in enumerate(some, 1):
             yield read(line, place=LinePlace(name, number))
 
