@@ -216,12 +216,10 @@ def _check_options(chosen: Method, method: str, given: Mapping[str, Any]) -> Non
 
 
 def _read_bracketed(file: str) -> list[Any]:
-    from sapwood.corpora.files import TREE_BYTES, require_reading_memory
-    from sapwood.corpora.formats import read_trees, treebank_files
+    from sapwood.corpora.files import FEWER_TREES, TREE_BYTES
+    from sapwood.corpora.formats import read_trees
 
-    files = treebank_files(file)
-    require_reading_memory(files, TREE_BYTES)
-    return list(read_trees(files))
+    return list(read_trees(file, memory=(TREE_BYTES, FEWER_TREES)))
 
 
 def _read_strings(file: str) -> Counter[tuple[str, ...]]:

@@ -306,12 +306,10 @@ class TreeReading:
 
     def _read(self, source: str) -> Iterator[Tree]:
         """The trees of a file, all of which are to be in memory at once."""
-        from sapwood.corpora.files import TREE_BYTES, require_reading_memory
-        from sapwood.corpora.formats import read_trees, treebank_files
+        from sapwood.corpora.files import FEWER_TREES, TREE_BYTES
+        from sapwood.corpora.formats import read_trees
 
-        files = treebank_files(source, self.encoding, self.left_out)
-        require_reading_memory(files, TREE_BYTES)
-        return read_trees(files, **self.options() | {"left_out": None})
+        return read_trees(source, memory=(TREE_BYTES, FEWER_TREES), **self.options())
 
     def _some(self, trees: Iterable[Tree], source: str) -> list[Tree]:
         found = list(trees)
