@@ -112,12 +112,11 @@ def open_given(
     return open_source(path, bits=bits)
 
 
-def know_encoder(path: Path | None) -> None:
-    """Tell models where the encoder or the word vectors are that they need, if it was said."""
-    if path is not None:
-        from sapwood.networks.pretrained.source import use_encoder
+def know_encoder(path: Path) -> None:
+    """Give models the encoder or the word vectors that they need."""
+    from sapwood.networks.pretrained.source import use_encoder
 
-        use_encoder(path.expanduser())
+    use_encoder(path.expanduser())
 
 
 def stream_lines(

@@ -364,7 +364,8 @@ class ParserSettings:
 
             make = Parser.fast if self.fast else Parser
             given = {} if self.threshold is None else {"threshold": self.threshold}
-            know_encoder(self.encoder)
+            if self.encoder is not None:
+                know_encoder(self.encoder)
             loaded = as_grammar(load_any(model, TRAIN), model)
             return make(loaded, decoder=self.decoder, memory_limit_mb=self.memory_limit, **given)
 

@@ -139,7 +139,8 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     if out is not None and is_stdout(out):
         out = None
     check_files(file, model, out=out, force=force, may_stream=True)
-    know_encoder(encoder)
+    if encoder is not None:
+        know_encoder(encoder)
     parser = _parser(model, gold_tags=gold_tags)
     layout = _Layout(n_best, scores, as_json)
     started, n_done = perf_counter(), 0
