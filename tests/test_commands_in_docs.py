@@ -38,6 +38,7 @@ BUDGET = "2s"
 FAILS = "# fails"  # how a page marks a command that is refused
 ERROR = "error:"
 # Blocks that this file does not run, by page and first words, and why.
+PRETRAINED = "needs an encoder that is not ours; tests/cli/test_encoder_options.py has a tiny one"
 ELSEWHERE = "tests/web/test_server.py asks a server so"
 MACHINES = "needs the machines that it names"
 SHOWN = {
@@ -62,6 +63,10 @@ SHOWN = {
     "other-libraries.md": {
         "import spacy": "tests/integrations/test_spacy.py, where spaCy is installed",
         "import pandas": "pandas is not installed where tests run",
+    },
+    "pretrained-encoder.md": {
+        "sapwood train": PRETRAINED,
+        "import sapwood": PRETRAINED,
     },
     "see-what-was-learnt.md": {"curl": ELSEWHERE, '{"tree":': ELSEWHERE},
     "surprisal.md": {

@@ -83,6 +83,9 @@ if TYPE_CHECKING:
     from sapwood.lm.learn.latent import LanguageMixture as LanguageMixture
     from sapwood.lm.learn.latent import LatentTrigram as LatentTrigram
     from sapwood.lm.learn.pivot import PivotBigram as PivotBigram
+    from sapwood.networks.pretrained.source import PretrainedEncoder as PretrainedEncoder
+    from sapwood.networks.pretrained.source import use_encoder as use_encoder
+    from sapwood.networks.pretrained.static import StaticVectors as StaticVectors
     from sapwood.treebank_audit import audit as audit
     from sapwood.treebank_audit import audit_arcs as audit_arcs
 
@@ -136,6 +139,8 @@ _NAMES = {
     "lm.learn.kneser_ney": "KneserNey LatentKneserNey",
     "lm.learn.latent": "EMBigram LanguageMixture LatentTrigram",
     "lm.learn.pivot": "PivotBigram",
+    "networks.pretrained.source": "PretrainedEncoder use_encoder",
+    "networks.pretrained.static": "StaticVectors",
     "treebank_audit": "audit audit_arcs",
 }
 _HOMES = {name: f"sapwood.{home}" for home, names in _NAMES.items() for name in names.split()}

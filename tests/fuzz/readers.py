@@ -26,7 +26,7 @@ from unittest.mock import patch
 
 import numpy as np
 import typer
-from tests.fuzz import audits, given, requests, seeds
+from tests.fuzz import audits, encoders, given, requests, seeds
 from tests.fuzz.mutate import bracket_text, dump_json, sentences, spoil_bytes, spoil_json
 from tests.fuzz.tensor_files import spoil_file
 
@@ -681,7 +681,7 @@ def _readers() -> Iterator[Reader]:
     for name, original in seeds.ORIGINALS.items():
         read = partial(convert_with, fetch.CONVERTERS[name][0])
         yield Reader(f"convert.{name}", spoilt(original), read, 10)
-    for kind in ("plain", "em", "spectral", "crf", "network", "ensemble"):
+    for kind in ("plain", "em", "spectral", "crf", "network", "pretrained", "ensemble"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_model, 10)
     for kind in ("arcs", "rerank"):
         yield Reader(f"model.{kind}", spoilt_model(kind), read_arc_model, 10)
@@ -705,6 +705,13 @@ def _readers() -> Iterator[Reader]:
     yield Reader("registry", TABLES, read_registry, 10)
 
 
+def _encoder_readers() -> Iterator[Reader]:
+    for family in ("bert", "modernbert"):
+        read = partial(encoders.read_encoder, family=family)
+        yield Reader(f"encoder.{family}", encoders.spoilt_folder(family), read, 10)
+    yield Reader("encoder.vectors", spoilt(encoders.VECTORS), encoders.read_static_vectors, 10)
+
+
 def _audit_readers() -> Iterator[Reader]:
     yield Reader("audit.places", spoilt(*audits.PLACES), audits.read_places, 10)
     yield Reader("audit.fold", spoilt(audits.fold()), audits.read_fold, 10)
@@ -716,7 +723,7 @@ def _audit_readers() -> Iterator[Reader]:
         yield Reader(f"audit.{name}-decisions", spoilt_json(made), apply, 10)
 
 
-READERS = {reader.name: reader for reader in (*_readers(), *_audit_readers())}
+READERS = {reader.name: reader for reader in (*_readers(), *_encoder_readers(), *_audit_readers())}
 
 
 def input_of(reader: Reader, seed: int, index: int, most_edits: int = 3) -> bytes:

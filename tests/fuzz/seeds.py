@@ -10,6 +10,7 @@ import json
 import tempfile
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from benchmarks.papers.targets import dyck
@@ -60,7 +61,13 @@ def grammars() -> dict[str, LatentGrammar | SpanNetwork | sw.Ensemble]:
     crf = _feature_grammar(plain)
     right = sw.PCFG(binarise="right").fit(bank()).model_
     network = sw.SpanEncoder(passes=1, width=3, hidden=3).fit(bank()[:40]).model_
+    tiny = Path(__file__).parents[1] / "data" / "encoders" / "bert"
+    encoder = sw.PretrainedEncoder.of_folder(tiny, bits=8)
+    learner = sw.SpanEncoder(passes=1, width=3, hidden=3, encoder=encoder)
+    with tempfile.TemporaryDirectory() as home, patch.dict("os.environ", SAPWOOD_HOME=home):
+        reading = learner.fit(bank()[:40]).model_
     return {
+        "pretrained": reading,
         "plain": plain,
         "em": em,
         "spectral": spectral,

@@ -26,11 +26,11 @@ def spoil_file(rng: random.Random, data: bytes, n_edits: int) -> bytes:
     if kind < 0.8:
         return _spoil_numbers(rng, data, n_edits)
     for _ in range(n_edits):
-        data = spoil_bytes(rng, data) if kind < 0.9 else _spoil_outer(rng, data)
+        data = spoil_bytes(rng, data) if kind < 0.9 else spoil_outer(rng, data)
     return data
 
 
-def _spoil_outer(rng: random.Random, data: bytes) -> bytes:
+def spoil_outer(rng: random.Random, data: bytes) -> bytes:
     """Another header of the safetensors file itself: types, shapes and places of tensors."""
     try:
         size = struct.unpack("<Q", data[:8])[0]

@@ -36,7 +36,8 @@ from sapwood.networks.scores import (
 from sapwood.networks.training import cross_entropy
 
 LENGTHS = np.array([5, 4, 4, 2])
-SIZES, ARC_SIZES, N_TAGS, N_RELATIONS = EncoderSizes(5, 4, 3, 6), ArcSizes(5, 4), 7, 6
+SIZES = EncoderSizes(5, 4, 3, 6, given=4, projected=3)  # with vectors from elsewhere
+ARC_SIZES, N_TAGS, N_RELATIONS = ArcSizes(5, 4), 7, 6
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def weights():
 
 def test_lstm_equals_one_that_goes_word_by_word(weights):
     rng, packing = np.random.default_rng(1), pack_sentences(LENGTHS)
-    inputs = rng.normal(size=(LENGTHS.sum(), SIZES.word + SIZES.form))
+    inputs = rng.normal(size=(LENGTHS.sum(), SIZES.word + SIZES.form + SIZES.projected))
     found = lstm(weights, "first.forwards", inputs, packing).outputs
     both = bilstm(weights, "first", inputs, packing).outputs
     W, U, b = (weights[f"first.forwards.{name}"] for name in "WUb")
@@ -79,12 +80,13 @@ class ArcProblem:
         self.heads = np.where(heads >= self.modifiers, heads + 1, heads)
         self.relation = rng.integers(N_RELATIONS, size=len(self.modifiers))
         self.tag = rng.integers(N_TAGS, size=n)
+        self.given = rng.normal(size=(n, SIZES.given))
 
     def loss(self, P, G=None):
         packing = pack_sentences(LENGTHS)
         dropout = Dropout(np.random.default_rng(3), 0.3, 0.2, packing)
         looked = [Lookup(*pair) for pair in zip(self.taken, self.vectors, strict=True)]
-        encoding = encode(P, *looked, packing, dropout)
+        encoding = encode(P, *looked, packing, dropout, given=self.given)
         vectors = arc_vectors(P, encoding.states, packing, dropout)
         posteriors = biaffine_heads(P, vectors, self.starts)
         relations = biaffine_relations(P, vectors, self.heads, self.modifiers)

@@ -368,6 +368,15 @@ class Phases:
             notes.append(str(out))
 
 
+def echo_encoder_trial(found: Mapping[str, Any], score: str, key: str) -> None:
+    """Write the scores of a short training with a pretrained encoder and of one without it."""
+    verdict = "used" if found["is_taken"] else "left out: it does not help on this treebank"
+    echo(
+        f"    {found['name']}: {score} {found[f'{key}_with']:.2f} with it and "
+        f"{found[f'{key}_without']:.2f} without, on held-out sentences: {verdict}"
+    )
+
+
 def echo_seconds(steps: Mapping[str, float]) -> None:
     """Write the seconds of the steps of a phase, if it has any, on a line below it."""
     if steps:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sapwood.dependency.data.bank import ArcBank, Arcs
     from sapwood.dependency.data.lists import CandidateLists
     from sapwood.dependency.parse.constraints import PartialArcs
+    from sapwood.networks.pretrained.source import WordSource
 
 STDIN = "-"
 # The commands that write models, as hints name them.
@@ -84,6 +85,39 @@ def load_any(name: str, *writers: str) -> Any:
     from sapwood.core.model_files import load
 
     return load(BUNDLED if file is None else file)
+
+
+def open_given(
+    encoder: Path | None, vectors: Path | None, include: str | None
+) -> WordSource | None:
+    """The source of the vectors that networks read besides their own, by options of training."""
+    if encoder is None and vectors is None:
+        if include is not None:
+            msg = "there is nothing to include: add --encoder FOLDER or --vectors FILE"
+            raise typer.BadParameter(msg, param_hint="--include-encoder")
+        return None
+    if encoder is not None and vectors is not None:
+        msg = "networks read one kind of vectors: leave out one of --encoder and --vectors"
+        raise typer.BadParameter(msg, param_hint="--vectors")
+    from sapwood.networks.pretrained.source import PretrainedEncoder, open_source
+
+    path = encoder if encoder is not None else vectors
+    assert path is not None
+    bits = 32 if include is None else int(include)
+    path = path.expanduser()
+    if encoder is not None:
+        return PretrainedEncoder.of_folder(path, bits=bits)
+    if not path.is_file():
+        raise CorpusError(f"{path}: no such file", hint="--vectors names a file of word vectors")
+    return open_source(path, bits=bits)
+
+
+def know_encoder(path: Path | None) -> None:
+    """Tell models where the encoder or the word vectors are that they need, if it was said."""
+    if path is not None:
+        from sapwood.networks.pretrained.source import use_encoder
+
+        use_encoder(path.expanduser())
 
 
 def stream_lines(

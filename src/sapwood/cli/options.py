@@ -191,6 +191,45 @@ Jobs = Annotated[
         "depend on it.",
     ),
 ]
+GIVEN_OPTIONS = {name: ("encoder",) for name in ("--encoder", "--vectors", "--include-encoder")}
+TrainingEncoder = Annotated[
+    Path | None,
+    typer.Option(
+        "--encoder",
+        metavar="FOLDER",
+        help="A pretrained encoder as the Hugging Face hub has it (config.json, tokenizer.json, "
+        "model.safetensors), whose vectors of words networks read besides their own. Its files "
+        "are only read. Not for a language that it was not trained on.",
+    ),
+]
+VectorsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--vectors",
+        metavar="FILE",
+        help="Word vectors in place of an encoder: text as word2vec, fastText and GloVe write it, "
+        "or safetensors. Not where there is an encoder, whose vectors are better.",
+    ),
+]
+IncludeEncoder = Annotated[
+    Literal["8", "16"] | None,
+    typer.Option(
+        help="Put the encoder, or the word vectors, into the model file, with 8 or 16 bits a "
+        "weight, so that the one file parses. Not where the licence of the encoder forbids to "
+        "pass it on.",
+        show_default="the model file names the encoder, which stays where it is",
+    ),
+]
+ParsingEncoder = Annotated[
+    Path | None,
+    typer.Option(
+        "--encoder",
+        metavar="FOLDER",
+        help="Where the encoder is that the model was trained with, or the word vectors. Not for "
+        "a model that holds it.",
+        show_default="what SAPWOOD_ENCODER names, else where it was when the model was trained",
+    ),
+]
 Seed = Annotated[
     int,
     typer.Option(min=0, metavar="N", help="Seed of the random numbers, where any are drawn."),
@@ -332,7 +371,7 @@ def open_folder(parent: Path | None) -> Iterator[Path | None]:
 # option: the parameters that it sets; others are the same for all methods
 TREE_OPTIONS = {
     "--states": ("n_states",), "--budget": ("budget",), "--iterations": ("iterations", "passes"),
-    "--patience": ("patience",), "--checkpoint": ("checkpoint",),
+    "--patience": ("patience",), "--checkpoint": ("checkpoint",), **GIVEN_OPTIONS,
 }  # fmt: skip
 
 

@@ -231,6 +231,8 @@ def _limits(model: SavedModel, record: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield "It was made for text like that; other kinds of text are analysed less well."
         yield "The licence of what it was trained on may bind the model too."
+    if record.get("pretrained"):
+        yield "It reads a pretrained encoder or word vectors, whose licence binds it too."
     n = next((record[key] for key in SAMPLES if record.get(key)), None)
     if n and n < FEW:
         yield f"It has seen {n:,} sentences only: accuracy on others varies much."

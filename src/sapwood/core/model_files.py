@@ -255,13 +255,22 @@ def read_tensors(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     OSError, ValueError
         For a file that cannot be read, is foreign, or claims more than memory can hold.
     """
+    return _read_safetensors(path, is_ours=True)
+
+
+def read_safetensors(path: Path) -> dict[str, Array]:
+    """Arrays of a safetensors file of any program; errors are those of `read_tensors`."""
+    return _read_safetensors(path, is_ours=False)[0]
+
+
+def _read_safetensors(path: Path, *, is_ours: bool) -> tuple[dict[str, Array], dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     _refuse_oversize(path)
     try:
         with safe_open(path, framework="numpy") as file:  # which checks the places of all tensors
             header = json.loads((file.metadata() or {}).get("sapwood", "null"))
-        if not isinstance(header, dict):
+        if is_ours and not isinstance(header, dict):
             raise ValueError("a safetensors file, but not of Sapwood")
         return _tensors(path), header
     except (SafetensorError, RecursionError, LookupError, TypeError, AttributeError) as error:
@@ -280,11 +289,13 @@ def _tensors(path: Path) -> dict[str, Array]:
     data = np.fromfile(path, np.uint8)
     start = 8 + int.from_bytes(data[:8].tobytes(), "little")
     places = json.loads(data[8:start].tobytes())
-    del places["__metadata__"]
+    places.pop("__metadata__", None)
     tensors = {}
     for name, place in places.items():
         first, last = place["data_offsets"]
         numbers = data[start:][first:last].view(_number_type(place["dtype"]))
+        if place["dtype"] == "BF16":  # the upper half of a number of 32 bits
+            numbers = (numbers.astype("<u4") << 16).view("<f4")
         if place["dtype"] == "BOOL":  # a byte that is neither 0 nor 1 is no flag of NumPy
             numbers = numbers != 0
         tensors[name] = np.require(numbers.reshape(place["shape"]), requirements="A")
@@ -292,9 +303,9 @@ def _tensors(path: Path) -> dict[str, Array]:
 
 
 def _number_type(name: str) -> str:
-    """NumPy's name of a type of safetensors; booleans are read as bytes."""
-    if name == "BOOL":
-        return "u1"
+    """NumPy's name of a type of safetensors; booleans and short floats are read as bytes."""
+    if name in ("BOOL", "BF16"):
+        return "u1" if name == "BOOL" else "<u2"
     found = _NUMBERS.fullmatch(name)
     if found is None or name == "F8":
         raise ValueError(f"numbers of type {name}, which NumPy does not have")

@@ -2,12 +2,13 @@
 
 The encoder takes words in and gives a state for each word in its sentence out, with tags between:
 
-word vector, sum of the vectors of its affixes -> BiLSTM -> tags
+word vector, sum of the vectors of its affixes, given vector -> BiLSTM -> tags
                                                   BiLSTM's outputs, expected vector of the tag
                                                                    -> BiLSTM -> states
 
 A familiar word has a vector of its own; all words share vectors of their affixes and shapes, which
-hashes choose.
+hashes choose. Vectors may also be given, by a pretrained encoder or a file of word vectors
+(`sapwood.networks.pretrained`): standardised, and projected to few numbers by a learnt matrix.
 
 A backward pass stands behind its forward pass: it takes the gradient of the loss by the outputs
 (`d_outputs`), writes that by the weights into G and returns that by the inputs.
@@ -40,10 +41,13 @@ from sapwood.corpora.vocabulary import N_OF_FORM, PROPERTIES, form_properties
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
+    from sapwood.networks.pretrained.source import GivenVectors
+
 T = TypeVar("T")
 Real = npt.NDArray[Any]  # float32 in use, float64 in tests of gradients
 Shapes = dict[str, tuple[int, ...]]
 LAYER_1, LAYER_2 = "first", "second"  # names of the encoder's layers
+GIVEN_W, GIVEN_B = "given.W", "given.b"  # the projection of given vectors
 N_SPECIAL = 2  # word vectors before those of familiar words: of the root, of unknown words
 # the properties of a word's letters whose hashes choose form vectors
 FORM_PROPERTIES = np.frombuffer(PROPERTIES[:N_OF_FORM].encode(), np.uint8)
@@ -79,18 +83,27 @@ class Parameters(dict[str, Real]):
 
 
 class EncoderSizes(NamedTuple):
-    """Sizes of the vectors of words, of their forms and of tags, and of an LSTM's state."""
+    """Sizes of the vectors of words, of their forms and of tags, and of an LSTM's state.
+
+    Given vectors have `given` numbers, 0 for none, and are projected to `projected`.
+    """
 
     word: int = 100
     form: int = 100
     tag: int = 50
     state: int = 200
+    given: int = 0
+    projected: int = 128
 
     def shapes(self, n_tags: int) -> dict[str, tuple[int, ...]]:
         """Shapes of all arrays but the tables of word and form vectors."""
         h = self.state
         shapes: dict[str, tuple[int, ...]] = {}
-        for layer, width in ((LAYER_1, self.word + self.form), (LAYER_2, 2 * h + self.tag)):
+        first = self.word + self.form
+        if self.given:
+            first += self.projected
+            shapes |= {GIVEN_W: (self.given, self.projected), GIVEN_B: (self.projected,)}
+        for layer, width in ((LAYER_1, first), (LAYER_2, 2 * h + self.tag)):
             for direction in ("forwards", "backwards"):
                 name = f"{layer}.{direction}"
                 shapes |= {f"{name}.W": (width, 4 * h), f"{name}.U": (h, 4 * h)}
@@ -113,6 +126,7 @@ class Network:
     form_vectors: npt.NDArray[np.float32]  # of affixes and shapes; 2^k of them
     weights: Parameters
     bits: int = 16
+    given: GivenVectors | None = None
 
     @property
     def tables(self) -> dict[str, Real]:
@@ -137,7 +151,8 @@ class Network:
         weights = self.weights.empty_like()
         for key, table in weights.items():
             table[:] = rounded[key]
-        return Network(self.familiar, rounded["words"], rounded["forms"], weights, bits)
+        words, forms = rounded["words"], rounded["forms"]
+        return Network(self.familiar, words, forms, weights, bits, self.given)
 
     def to_arrays(self, name: str) -> dict[str, npt.NDArray[Any]]:
         """The arrays of a model file, their names after the network's."""
@@ -151,6 +166,8 @@ class Network:
                 arrays |= encode_rows(f"{name}.{key}", table)
             else:
                 arrays[f"{name}.{key}"] = _half(table)
+        if self.given is not None:
+            arrays |= {f"{name}.{key}": array for key, array in self.given.to_arrays().items()}
         return arrays
 
     @classmethod
@@ -160,16 +177,23 @@ class Network:
         arrays: Mapping[str, npt.NDArray[Any]],
         n_tags: int,
         head_shapes: Callable[[Mapping[str, npt.NDArray[Any]], int], Shapes],
+        given_header: Any = None,
     ) -> Network:
         """The network of a model file, after a check of its arrays.
 
-        `head_shapes` gives the shapes of the weights above the encoder.
+        `head_shapes` gives the shapes of the weights above the encoder; `given_header` is the
+        record of the source of given vectors in the file's header, None for no such vectors.
         """
         found = {
             key.removeprefix(f"{name}."): table
             for key, table in arrays.items()
             if key.startswith(f"{name}.")
         }
+        given = None
+        if given_header is not None:
+            from sapwood.networks.pretrained.source import GivenVectors
+
+            given = GivenVectors.from_arrays(given_header, found)
         familiar, properties = found.pop("familiar"), found.pop("properties")
         if not np.array_equal(properties, FORM_PROPERTIES):
             msg = "the network reads words by other affixes than this version of Sapwood"
@@ -179,6 +203,8 @@ class Network:
         words, forms = found.pop("words"), found.pop("forms")
         state = len(found["first.forwards.U"])
         sizes = EncoderSizes(words.shape[-1], forms.shape[-1], found["tag.E"].shape[-1], state)
+        if given is not None:
+            sizes = sizes._replace(given=len(given.mean), projected=found[GIVEN_W].shape[-1])
         shapes = sizes.shapes(n_tags) | head_shapes(found, 2 * state)
         if lacking := shapes.keys() - found:
             msg = f"the network has no {name}.{min(lacking)}, which this version of Sapwood reads"
@@ -198,7 +224,7 @@ class Network:
         for key, table in found.items():
             weights[key][:] = table
         words, forms = words.astype(np.float32, copy=False), forms.astype(np.float32, copy=False)
-        return cls(familiar, words, forms, weights, bits)
+        return cls(familiar, words, forms, weights, bits, given)
 
 
 def _decode(
@@ -506,6 +532,7 @@ class Encoding(NamedTuple):
 
     words: Lookup
     forms: Lookup
+    given: Real | None
     vector_masks: tuple[Mask, Mask]
     masks: tuple[Mask, Mask, Mask]
     first: BiLSTMTrace
@@ -522,11 +549,14 @@ def encode(
     packing: Packing,
     dropout: Dropout | None = None,
     tag_factors: tuple[IntArray, Real] | None = None,
+    given: Real | None = None,
 ) -> Encoding:
     """Run the encoder over a batch of sentences, whose outputs do not depend on their batch.
 
     Parameters
     ----------
+    given : [n, given]
+        Standardised vectors of the words from a pretrained encoder; 0 for marks.
     tag_factors : [n_known], [n_known, n_tags]
         What is known of the tags of some rows: their probabilities are multiplied by it and
         normalised.
@@ -545,6 +575,8 @@ def encode(
         looked.words @ looked.vectors * mask
         for looked, mask in zip((words, forms), vector_masks, strict=True)
     ]
+    if given is not None:
+        vectors.append(row_products(given, P[GIVEN_W]) + P[GIVEN_B])
     first = bilstm(P, LAYER_1, np.concatenate(vectors, axis=1) * masks[0], packing)
     tag_inputs = first.outputs * masks[1]
     tags = row_products(tag_inputs, P["tag.W"]) + P["tag.b"]
@@ -557,7 +589,7 @@ def encode(
     inputs = np.concatenate([first.outputs, row_products(tags, P["tag.E"])], axis=1)
     second = bilstm(P, LAYER_2, inputs * masks[2], packing)
     masked = vector_masks, masks
-    return Encoding(words, forms, *masked, first, tag_inputs, tags, second, second.outputs)
+    return Encoding(words, forms, given, *masked, first, tag_inputs, tags, second, second.outputs)
 
 
 def encode_backward(
@@ -585,8 +617,12 @@ def encode_backward(
     d_inputs = bilstm_backward(P, G, LAYER_1, encoding.first, packing, d_outputs)
     d_inputs = d_inputs * encoding.masks[0]
     n_word = encoding.words.vectors.shape[1]
+    n_own = n_word + encoding.forms.vectors.shape[1]
+    if encoding.given is not None:
+        np.matmul(encoding.given.T, d_inputs[:, n_own:], out=G[GIVEN_W])
+        np.sum(d_inputs[:, n_own:], axis=0, out=G[GIVEN_B])
     d_word = d_inputs[:, :n_word] * encoding.vector_masks[0]
-    d_form = d_inputs[:, n_word:] * encoding.vector_masks[1]
+    d_form = d_inputs[:, n_word:n_own] * encoding.vector_masks[1]
     return encoding.words.words.T @ d_word, encoding.forms.words.T @ d_form
 
 
@@ -596,6 +632,8 @@ class SentenceEncoder:
     def __init__(self, network: Network) -> None:
         self.network = network
         self._rows = VectorRows(network.familiar, len(network.form_vectors))
+        # looked for now: a missing encoder shows before the first sentence
+        self._source = None if network.given is None else network.given.source()
 
     def encode(
         self,
@@ -623,10 +661,24 @@ class SentenceEncoder:
         order[packing.row] = np.arange(len(order))
         word = look_up(self.network.word_vectors, rows.word[order, None])[0]
         form = look_up(self.network.form_vectors, rows.forms[order])[0]
+        given = self._given(sentences, packing, rows.starts)
         known = None
         if tag_factors is not None and any(one is not None for one in tag_factors):
-            given = [(k, one) for k, one in enumerate(tag_factors) if one is not None]
-            places = [packing.row[rows.starts[k] : rows.starts[k + 1]] for k, _ in given]
-            known = np.concatenate(places), np.concatenate([one for _, one in given])
-        encoding = encode(self.network.weights, word, form, packing, tag_factors=known)
+            some = [(k, one) for k, one in enumerate(tag_factors) if one is not None]
+            places = [packing.row[rows.starts[k] : rows.starts[k + 1]] for k, _ in some]
+            known = np.concatenate(places), np.concatenate([one for _, one in some])
+        encoding = encode(self.network.weights, word, form, packing, tag_factors=known, given=given)
         return encoding, packing, rows.starts
+
+    def _given(
+        self, sentences: Sequence[Sequence[str]], packing: Packing, starts: IntArray
+    ) -> Real | None:
+        """Standardised vectors of a batch, by rows of the packing; None where none are taken."""
+        vectors, source = self.network.given, self._source
+        if vectors is None or source is None:
+            return None
+        found = np.zeros((len(packing.row), source.width), np.float32)
+        for words, start in zip(sentences, starts.tolist(), strict=False):
+            rows = packing.row[start + 1 : start + 1 + len(words)]
+            found[rows] = vectors.standardised(source.vectors(words))
+        return found

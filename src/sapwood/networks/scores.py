@@ -35,6 +35,7 @@ from sapwood.networks.network import (
     SentenceEncoder,
     glorot_uniform,
 )
+from sapwood.networks.pretrained.given import TrainingVectors
 from sapwood.networks.training import (
     SIDE_LOSS,
     Batch,
@@ -429,6 +430,8 @@ class ArcNetworkTrainer(NetworkTrainer):
         Head of each word in its sentence; 0 for the root.
     tags, relations
         Their number, and that of each word, [n].
+    given
+        Vectors of the words from elsewhere.
     """
 
     def __init__(
@@ -439,10 +442,11 @@ class ArcNetworkTrainer(NetworkTrainer):
         relations: tuple[int, IntArray],
         plan: NetworkPlan,
         sizes: tuple[EncoderSizes, ArcSizes],
+        given: TrainingVectors | None = None,
     ) -> None:
         encoder, arcs = sizes
-        shapes = arcs.shapes(2 * encoder.state, relations[0])
-        super().__init__(sentences, encoder, encoder.shapes(tags[0]) | shapes, init_arcs, plan)
+        shapes = encoder.shapes(tags[0]) | arcs.shapes(2 * encoder.state, relations[0])
+        super().__init__(sentences, encoder, shapes, init_arcs, plan, given=given)
         # one row a word, and one a root, which is never read
         self.head, self.tag, self.relation = np.zeros((3, len(self.is_word)), np.int64)
         self.head[self.is_word] = heads

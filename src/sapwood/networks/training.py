@@ -37,6 +37,7 @@ from sapwood.networks.network import (
     one_blas_thread,
     pack_sentences,
 )
+from sapwood.networks.pretrained.given import TrainingVectors
 
 FAMILIAR_COUNT = 2  # words seen at least so often have vectors of their own
 MOST_FORM_BITS = 16  # at most 2^16 form vectors, and at most as many as words
@@ -252,7 +253,7 @@ class NetworkTrainer:
     """Training sentences as arrays, and the weights and vectors that learn from them.
 
     `init` gives the weights above the encoder their initial values; with `has_end`, sentences are
-    marked at their ends too.
+    marked at their ends too; `given` are vectors of their words from elsewhere.
     """
 
     def __init__(
@@ -264,8 +265,9 @@ class NetworkTrainer:
         plan: NetworkPlan,
         *,
         has_end: bool = False,
+        given: TrainingVectors | None = None,
     ) -> None:
-        self.plan = plan
+        self.plan, self.given = plan, given
         seen = Counter(hash_of(word.lower()) for words in sentences for word in words)
         familiar = sorted(word for word, n in seen.items() if n >= FAMILIAR_COUNT)
         self.familiar = np.array(familiar, np.uint32)
@@ -294,7 +296,10 @@ class NetworkTrainer:
         seen = np.zeros(len(self.form_vectors), bool)
         seen[self.words.forms[self.words.forms >= 0]] = True
         self.form_vectors[~seen] = 0  # forms that were never seen add nothing
-        return Network(self.familiar, self.word_vectors, self.form_vectors, self.P).rounded()
+        given = None if self.given is None else self.given.learnt
+        return Network(
+            self.familiar, self.word_vectors, self.form_vectors, self.P, given=given
+        ).rounded()  # fmt: skip
 
     def encode(self, sentences: IntArray, rng: np.random.Generator) -> Batch:
         """Encode some sentences, longest first, with dropout and some words read as unknown."""
@@ -308,7 +313,12 @@ class NetworkTrainer:
         words, word_rows = look_up(self.word_vectors, word[:, None])
         forms, form_rows = look_up(self.form_vectors, self.words.forms[by_step])
         dropout = Dropout(rng, self.plan.dropout, self.plan.word_dropout, packing)
-        encoding = encode(self.P, words, forms, packing, dropout)
+        given = None
+        if self.given is not None:
+            given = np.zeros((len(rows), self.given.width), np.float32)
+            place = packing.row[self.is_word[rows]]
+            given[place] = self.given.of_sentences(sentences)
+        encoding = encode(self.P, words, forms, packing, dropout, given=given)
         starts, G = np.append(0, np.cumsum(end - first)), self.P.empty_like()
         return Batch(rows, starts, packing, dropout, encoding, G, word_rows, form_rows)
 

@@ -173,7 +173,7 @@ def test_settings_reach_the_network(bank: Treebank, monkeypatch: pytest.MonkeyPa
     class Stop(Exception):  # noqa: N818 - ends the training
         pass
 
-    def record(trees: RightTrees, plan: NetworkPlan, sizes: object) -> None:
+    def record(trees: RightTrees, plan: NetworkPlan, sizes: object, given: object) -> None:
         seen.append((plan, sizes))
         raise Stop
 

@@ -22,6 +22,7 @@ from sapwood.cli.inputs import (
     as_grammar,
     count_lines,
     input_files,
+    know_encoder,
     load_any,
     stream_lines,
 )
@@ -191,6 +192,7 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
         "costs accuracy.",
         show_default="0.001; 0.003 with --fast",
     ),
+    encoder: opt.ParsingEncoder = None,
     jobs: opt.Jobs = 0,
     engine: opt.StreamEngineOption = None,
     scheduler: opt.SchedulerOption = None,
@@ -213,7 +215,7 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
     given = _Given(tagged, partial)
     given.check(text)
     layout = _Layout(k_best, scores, as_json, tagged or partial)
-    settings = ParserSettings(decoder, fast, threshold, memory_limit)
+    settings = ParserSettings(decoder, fast, threshold, memory_limit, encoder)
     if out is not None and is_stdout(out):
         out = None
     if threshold is not None and threshold >= 1:
@@ -353,6 +355,7 @@ class ParserSettings:
     fast: bool
     threshold: float | None = None
     memory_limit: float = 2000.0
+    encoder: Path | None = None
 
     def parser(self, model: str) -> Parser:
         """The parser of the model that a user names."""
@@ -361,6 +364,7 @@ class ParserSettings:
 
             make = Parser.fast if self.fast else Parser
             given = {} if self.threshold is None else {"threshold": self.threshold}
+            know_encoder(self.encoder)
             loaded = as_grammar(load_any(model, TRAIN), model)
             return make(loaded, decoder=self.decoder, memory_limit_mb=self.memory_limit, **given)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import Phases, echo, echo_seconds, warn
-from sapwood.cli.inputs import TreeReading, check_files
+from sapwood.cli.console import Phases, echo, echo_encoder_trial, echo_seconds, warn
+from sapwood.cli.inputs import TreeReading, check_files, open_given
 from sapwood.cli.reports import fact_lines, show
 from sapwood.constituency.learn.registry import METHODS, EMParameters, Settings
 from sapwood.constituency.report.training import train_method
@@ -45,6 +45,7 @@ Examples:
   sapwood train train.mrg -o model.sapwood --dev dev.mrg
   sapwood train train.mrg -o model.sapwood --method spectral --states 16
   sapwood train 'wsj/**/*.mrg' -o model.sapwood --dev dev.mrg.gz --budget 10m
+  sapwood train train.mrg -o model.sapwood --dev dev.mrg --encoder all-MiniLM-L6-v2
   zcat trees.gz | sapwood train - -o model.sapwood --json > report.json
 """
 
@@ -141,6 +142,9 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
     checkpoint: Path | None = opt.parameter_option(
         None, _OF_EM["checkpoint"], "Delete it to start again.", metavar="FILE"
     ),
+    encoder: opt.TrainingEncoder = None,
+    vectors: opt.VectorsFile = None,
+    include_encoder: opt.IncludeEncoder = None,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = 0,
     engine: opt.EngineOption = None,
@@ -157,7 +161,8 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
     """
     given = {
         "--states": states, "--budget": budget, "--iterations": iterations,
-        "--patience": patience, "--checkpoint": checkpoint,
+        "--patience": patience, "--checkpoint": checkpoint, "--encoder": encoder,
+        "--vectors": vectors, "--include-encoder": include_encoder,
     }  # fmt: skip
     seconds = None if budget is None else opt.parse_duration(budget)
     opt.refuse_what_does_not_apply(METHODS, opt.TREE_OPTIONS, method, given)
@@ -182,6 +187,8 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
     }  # fmt: skip
     if budget is not None:
         values["budget"] = seconds
+    if (source := open_given(encoder, vectors, include_encoder)) is not None:
+        values["encoder"] = source
     with (
         hold_output(checkpoint) if checkpoint else nullcontext(),
         opt.open_folder(on_disk) as folder,
@@ -223,6 +230,8 @@ def _dev_lines(report: dict[str, Any]) -> Iterator[str]:
 
 def show_trial(event: Event) -> None:
     """Write the time, the scores and the verdict of a candidate of `best`, when they are known."""
+    if (found := event.facts.get("encoder_trial")) is not None:
+        echo_encoder_trial(found, "F1", "f1")
     trial: Trial | None = event.facts.get("trial")
     if trial is None:
         return

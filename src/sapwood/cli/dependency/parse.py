@@ -18,6 +18,7 @@ from sapwood.cli.inputs import (
     as_kind,
     check_files,
     count_lines,
+    know_encoder,
     load_any,
     stream_lines,
 )
@@ -117,6 +118,7 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     ),
     encoding: opt.ArcEncoding = "utf-8",
     skip_bad: opt.SkipBadArcs = False,
+    encoder: opt.ParsingEncoder = None,
     jobs: opt.Jobs = 0,
     engine: opt.EngineOption = None,
     scheduler: opt.SchedulerOption = None,
@@ -137,6 +139,7 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     if out is not None and is_stdout(out):
         out = None
     check_files(file, model, out=out, force=force, may_stream=True)
+    know_encoder(encoder)
     parser = _parser(model, gold_tags=gold_tags)
     layout = _Layout(n_best, scores, as_json)
     started, n_done = perf_counter(), 0

@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import typer
 
 from sapwood.cli import options as opt
-from sapwood.cli.console import Phases, echo_seconds
-from sapwood.cli.inputs import ArcReading, as_kind, check_files, load_any
+from sapwood.cli.console import Phases, echo_encoder_trial, echo_seconds
+from sapwood.cli.inputs import ArcReading, as_kind, check_files, load_any, open_given
 from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import count
 from sapwood.core.model_card import with_provenance
+from sapwood.core.progress import also_listening
 from sapwood.corpora.conventions import recognise_convention
 from sapwood.dependency.learn import ARC_METHODS as METHODS
 from sapwood.dependency.learn import train_arc_method
 from sapwood.execute.engine import Meter
 
 if TYPE_CHECKING:
+    from sapwood.core.progress import Event
     from sapwood.corpora.eigenwords import Eigenwords
 
 
 ARC_OPTIONS = {
     "--budget": ("budget",), "--passes": ("passes",), "--states": ("n_states",),
     "--seen": ("seen",), "--tags": ("tag_column",), "--children": ("valence",),
-    "--iterations": ("iterations",), "--embed": ("embeddings",),
+    "--iterations": ("iterations",), "--embed": ("embeddings",), **opt.GIVEN_OPTIONS,
 }  # fmt: skip
 USUAL_BUDGET = 40 * 60.0  # CPU seconds
 TRAIN_ARCS_EPILOG = """\b
@@ -34,6 +36,7 @@ Examples:
   sapwood depend train train.conllu -o parser.sapwood --method second
   sapwood depend train 'ud/*-train.conllu' -o parser.sapwood --budget 5m
   sapwood depend train train.conllu -o parser.sapwood --embed words.sapwood
+  sapwood depend train train.conllu -o parser.sapwood --encoder all-MiniLM-L6-v2
   sapwood depend train train.conllu -o states.sapwood --method spectral --seen words
 """
 
@@ -104,6 +107,9 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         "which parse nothing, the log-probability of their trees. Not for sentences that are also "
         "in the training data.",
     ),
+    encoder: opt.TrainingEncoder = None,
+    vectors: opt.VectorsFile = None,
+    include_encoder: opt.IncludeEncoder = None,
     encoding: opt.ArcEncoding = "utf-8",
     skip_bad: opt.SkipBadArcs = False,
     seed: int = typer.Option(0, min=0, metavar="N", help="Seed of the order of sentences."),
@@ -127,7 +133,8 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     given = {
         "--budget": budget, "--passes": passes, "--states": states, "--seen": seen,
         "--tags": tags, "--children": children or None, "--iterations": iterations,
-        "--embed": embed,
+        "--embed": embed, "--encoder": encoder, "--vectors": vectors,
+        "--include-encoder": include_encoder,
     }  # fmt: skip
     seconds = USUAL_BUDGET if budget is None else opt.parse_duration(budget)
     opt.refuse_what_does_not_apply(METHODS, ARC_OPTIONS, method, given)
@@ -143,6 +150,8 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     }
     if embed is not None:
         values["embeddings"] = _load_eigenwords(embed)
+    if (source := open_given(encoder, vectors, include_encoder)) is not None:
+        values["encoder"] = source
     with opt.open_engine(engine, scheduler, jobs) as where:
         with phases.phase("reading") as notes:
             gold = reading.arcs([dev]) if dev else None  # first, so that mistakes show early
@@ -151,7 +160,8 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         reading.echo_skipped()
         values |= {"engine": where, "spent": meter.cpu_seconds, "budget": seconds}
         with phases.phase("training") as notes:
-            learner, facts = train_arc_method(method, values, bank)
+            with also_listening(_show_encoder_trial):
+                learner, facts = train_arc_method(method, values, bank)
             what = "member" if "members" in facts else "state"
             notes += [method, count(facts[f"{what}s"], what)]
         echo_seconds(facts["phases"])
@@ -177,6 +187,12 @@ def _load_eigenwords(name: str) -> Eigenwords:
         load_any(name, "`sapwood embed`"), Eigenwords, name, "vectors of words", hint, "dependency"
     )
     return cast("Eigenwords", found)
+
+
+def _show_encoder_trial(event: Event) -> None:
+    """Write whether a pretrained encoder helps, when that is known."""
+    if (found := event.facts.get("encoder_trial")) is not None:
+        echo_encoder_trial(found, "UAS", "uas")
 
 
 def _dev_lines(report: dict[str, Any]) -> Iterator[str]:

@@ -270,6 +270,8 @@ class SpanNetwork(_Discriminative):
         arrays, header = self.grammar.to_file()
         names = {"span_labels": [list(chain) for chain in self.labels], "span_tags": [*self.tags]}
         own = {"record": dict(self.record)} | names
+        if self.network.given is not None:
+            own["given"] = self.network.given.record.as_header()
         return FileContents(arrays | self.network.to_arrays(_PREFIX), header | own)
 
     @classmethod
@@ -283,5 +285,6 @@ class SpanNetwork(_Discriminative):
             lambda arrays, n_states: SpanSizes(
                 len(arrays["span.b"]), is_normalised="span.gain" in arrays
             ).shapes(n_states, len(chains)),
+            contents.header.get("given"),
         )
         return network, chains, tags

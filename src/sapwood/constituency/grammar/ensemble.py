@@ -57,6 +57,7 @@ _SHARED = {
     "rules", "lexicon_row_start", "lexicon_entry_tag", "coarse_root", "coarse_rules",
     "coarse_lexical",
 }  # fmt: skip
+_HELD = "network.pretrained."  # before the names of arrays of a pretrained encoder
 _SHARED_WORDS = ("phrases", "tags", "words", "classes", "style", "transform")
 
 
@@ -237,6 +238,13 @@ class Ensemble(TreeModel, SavedModel):
                 shared = _SHARED & contents[owner].arrays.keys()
                 own = {k: v for k, v in own.items() if k not in shared}
                 description = {k: v for k, v in description.items() if k not in _SHARED_WORDS}
+            held = [name for name in own if name.startswith(_HELD)]
+            for other in range(place if held else 0):  # a pretrained encoder is stored once
+                stored = _arrays_of(arrays, other)
+                if all(np.array_equal(own[name], stored.get(name, ())) for name in held):
+                    own = {name: array for name, array in own.items() if name not in held}
+                    description = description | {"held_by": other}
+                    break
             arrays |= {f"{place}.{name}": array for name, array in own.items()}
             members.append({"kind": type(member).__name__, "like": owner} | description)
         header = {
@@ -261,6 +269,9 @@ class Ensemble(TreeModel, SavedModel):
                 shared, words = _arrays_of(arrays, owner), header["members"][owner]
                 own = {k: v for k, v in shared.items() if k in _SHARED} | own
                 description = {k: words[k] for k in _SHARED_WORDS} | description
+            if "held_by" in description:
+                others = _arrays_of(arrays, description["held_by"])
+                own |= {name: array for name, array in others.items() if name.startswith(_HELD)}
             kind = description.get("kind", "LatentGrammar")  # files of version 0.1 have no kind
             if is_compact:
                 before = None if owner == place else members[owner].chart_grammar

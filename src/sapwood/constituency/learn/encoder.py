@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Traina
 from sapwood.constituency.parse.posteriors import span_posteriors
 from sapwood.core.arrays import IntArray, cell, ranges, starts_of
 from sapwood.core.learner import (
+    ANYTHING,
     Info,
     PhaseClock,
     between,
@@ -36,6 +38,8 @@ from sapwood.core.learner import (
 )
 from sapwood.core.progress import tell
 from sapwood.networks.network import EncoderSizes, Real
+from sapwood.networks.pretrained.given import TrainingVectors
+from sapwood.networks.pretrained.source import WordSource, as_source
 from sapwood.networks.scores import SpanSizes, fenceposts, init_spans, span_scores, spans_backward
 from sapwood.networks.training import NetworkPlan, NetworkTrainer, PartGradient
 
@@ -71,6 +75,12 @@ class SpanEncoder(OnPlainGrammar):
         0.003, between(0, 1, "(]"), "Learning rate of Adam; falls to 0 in a straight line."
     )
     dropout: float = parameter(0.2, between(0, 1, "[)"), "Share of numbers that are left out.")
+    encoder: WordSource | str | Path | None = parameter(
+        None,
+        ANYTHING,
+        "A pretrained encoder, whose vectors of the words the network reads besides its own: the "
+        "folder, or a `PretrainedEncoder`. Or word vectors: the file, or `StaticVectors`.",
+    )
     on_iteration: Callable[..., Any] | None = former_callback("on_iteration")
 
     def memory_needed(self, data: TrainingData) -> float:
@@ -86,9 +96,13 @@ class SpanEncoder(OnPlainGrammar):
             plan, rate=self.rate, dropout=self.dropout, word_dropout=WORD_DROPOUT, unknown=UNKNOWN
         )
         trees = RightTrees.of(data.engine.gather(data.shards))
-        sizes = EncoderSizes(state=self.width), SpanSizes(self.hidden)
-        trainer = SpanTrainer(trees, plan, sizes)
         clock.tick("trees")
+        given = None
+        if (source := as_source(self.encoder)) is not None:
+            given = TrainingVectors.of(source, trees.sentences, jobs=data.engine.jobs_here)
+            clock.tick("vectors")
+        encoder = EncoderSizes(state=self.width, given=0 if given is None else given.width)
+        trainer = SpanTrainer(trees, plan, (encoder, SpanSizes(self.hidden)), given)
         self.info_ = Info()
 
         def note(iteration: int, log_likelihood: float) -> Any:
@@ -102,6 +116,8 @@ class SpanEncoder(OnPlainGrammar):
             "method": "encoder", "iterations": self.info_.iterations, "seed": self.seed,
             "log_likelihood": self.info_.log_likelihoods[-1], **data.sizes,
         }  # fmt: skip
+        if given is not None:
+            record["pretrained"] = given.learnt.record.description
         self.model_ = SpanNetwork(data.grammar, network, trees.labels, trees.tags, record)
         return self
 
@@ -206,13 +222,19 @@ class SpanTrainer(NetworkTrainer):
     """Sentences with the labels of their spans and the tags of their words."""
 
     def __init__(
-        self, trees: RightTrees, plan: NetworkPlan, sizes: tuple[EncoderSizes, SpanSizes]
+        self,
+        trees: RightTrees,
+        plan: NetworkPlan,
+        sizes: tuple[EncoderSizes, SpanSizes],
+        given: TrainingVectors | None = None,
     ) -> None:
         self.trees = trees
         encoder, spans = sizes
         shapes = encoder.shapes(len(trees.tags))
         shapes |= spans.shapes(2 * encoder.state, len(trees.labels))
-        super().__init__(trees.sentences, encoder, shapes, init_spans, plan, has_end=True)
+        super().__init__(
+            trees.sentences, encoder, shapes, init_spans, plan, has_end=True, given=given
+        )
 
     def gradient(self, sentences: IntArray, rng: np.random.Generator, n_words: int) -> PartGradient:
         """Loss and gradient of some sentences, longest first."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, ClassVar, Self, cast
 
@@ -26,6 +27,7 @@ from sapwood.constituency.learn.dev_scores import (
     pruned_charts,
     score_on_dev,
 )
+from sapwood.constituency.learn.encoder import SpanEncoder
 from sapwood.constituency.learn.ensemble_budget import (
     PLAN,
     Binarisation,
@@ -42,6 +44,9 @@ from sapwood.core.learner import ANYTHING, BudgetParameters, Info, former_callba
 from sapwood.core.progress import Advance, Event, Listener, also_listening, step, tell
 from sapwood.corpora.tree import Tree
 from sapwood.execute import Threads
+from sapwood.networks.pretrained.given import TrainingVectors
+from sapwood.networks.pretrained.source import WordSource, as_source
+from sapwood.networks.pretrained.trial import PASSES, TrialSplit, is_helpful
 
 
 def estimator_of(c: Candidate, plain: PCFG | None = None, seed: int = 0, n_jobs: int = 1) -> Any:
@@ -124,6 +129,13 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
 
     uses_held: ClassVar[bool] = True
     settings: ClassVar[EnsembleSettings] = EnsembleSettings()
+    encoder: WordSource | str | Path | None = parameter(
+        None,
+        ANYTHING,
+        "A pretrained encoder, whose vectors of the words all networks read besides their own: the "
+        "folder, or a `PretrainedEncoder`. Or word vectors: the file, or `StaticVectors`. It is "
+        "left out where it does not help on held-out trees of the treebank.",
+    )
     plan: Sequence[Candidate] | None = parameter(
         None, ANYTHING, "The candidates; None for the plan that comes with Sapwood."
     )
@@ -142,10 +154,13 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
         plan = self._plan(bank)[: None if dev is not None else self.settings.members_unseen]
         gold = clean_dev_trees(dev) if dev is not None else None
         self.info_, now = Info(extra={"trials": []}), self._now
+        self._source = as_source(self.encoder)
         if isinstance(self.budget, float | int):
             with self._timed("warming up"), step("loading kernels"):
                 self._warm_up(bank, plan, gold)
         began, prepared = now(), _PreparedTreebank(bank)
+        if self._source is not None and any(one.method == "encoder" for one in plan):
+            self._source = self._helpful_source(bank, self._source)
         data = prepared.data_for(self._estimator(plan[0]), plan[0].binarisation)
         budget = make_budget(
             self.budget, data, plan[0], settings=self.settings, has_dev=gold is not None,
@@ -186,6 +201,38 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
             yield
         finally:
             seconds[phase] = seconds.get(phase, 0.0) + self._now() - began
+
+    def _helpful_source(self, bank: Treebank, source: WordSource) -> WordSource | None:
+        """The source of vectors, which are made now; None where it does not help."""
+        sentences = [bank.words(k) for k in range(bank.n_trees)]
+        split = TrialSplit.of([len(words) for words in sentences])
+        if split is not None:
+            with self._timed("trial of the encoder"):
+                if not self._is_helpful(bank, source, split):
+                    return None
+        with self._timed("vectors"):
+            TrainingVectors.of(source, sentences, jobs=self._engine().jobs_here)
+        return source
+
+    def _is_helpful(self, bank: Treebank, source: WordSource, split: TrialSplit) -> bool:
+        """Whether networks that read the encoder are better on held-out trees; tells of it."""
+        trees = [bank[k] for k in split.train.tolist()]
+        train = Treebank.from_trees(trees, bank.inventory.transform)
+        held, scores = clean_dev_trees([bank[k] for k in split.held.tolist()]), []
+        jobs = self._engine().jobs_here
+        for encoder in (source, None):
+            learner = SpanEncoder(passes=PASSES, seed=self.seed, encoder=encoder, n_jobs=jobs)
+            member = learner.fit(train).model_.rounded()
+            scorer = MixScorer(held, member, jobs)
+            scorer.add(member)
+            scores.append(scorer.f1([1.0]))
+        is_taken = is_helpful(*scores)
+        self.info_.extra["encoder"] = {
+            "name": source.record.name, "f1_with": round(scores[0], 3),
+            "f1_without": round(scores[1], 3), "is_taken": is_taken,
+        }  # fmt: skip
+        tell(encoder_trial=self.info_.extra["encoder"])
+        return is_taken
 
     def _plan(self, bank: Treebank) -> list[Candidate]:
         """Return the candidates that differ from each other on this treebank."""
@@ -290,7 +337,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
     def _train(self, candidate: Candidate, prepared: _PreparedTreebank, passes: int = 1) -> Member:
         estimator = self._estimator(candidate)
         if candidate.method == "encoder":
-            estimator.set_params(passes=passes)
+            estimator.set_params(passes=passes, encoder=self._source)
         model: Member = estimator.fit(prepared.data_for(estimator, candidate.binarisation)).model_
         return model
 
@@ -310,11 +357,15 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
     def _record(self, bank: Treebank) -> dict[str, Any]:
         grades = self.info_.extra["grades"]
         return {
-            "method": "best", "budget": self.info_.extra["budget"], "trees": bank.n_trees,
-            "tokens": bank.n_tokens, "seed": self.seed,
-            "dev_trees": grades.n_trees if grades else 0, "dev_f1": self.info_.extra["f1"],
+            "method": "best",
+            "budget": self.info_.extra["budget"],
+            "trees": bank.n_trees,
+            "tokens": bank.n_tokens,
+            "seed": self.seed,
+            "dev_trees": grades.n_trees if grades else 0,
+            "dev_f1": self.info_.extra["f1"],
             "trials": [trial.as_record() for trial in self.info_.extra["trials"]],
-        }  # fmt: skip
+        } | ({} if self._source is None else {"pretrained": self._source.record.description})
 
 
 class _OutOfTimeError(Exception):
@@ -512,7 +563,9 @@ class TrainedMembers:
     def _default_weights(self, members: Sequence[int]) -> FloatArray:
         """Equal weights of grammars, and equal weights of the networks beside them."""
         networks = np.array([not self.members[k].has_rules for k in members])
-        n, weights = int(networks.sum()), self.settings.network_weights
+        is_pretrained = any("pretrained" in self.members[k].record for k in members)
+        settings, n = self.settings, int(networks.sum())
+        weights = settings.pretrained_weights if is_pretrained else settings.network_weights
         if n in (0, len(members)):
             return np.full(len(members), 1.0 / len(members))
         total = weights[min(n, len(weights)) - 1]

@@ -124,8 +124,10 @@ class EnsembleSettings:
     members_unseen, most_members
         Candidates trained without dev trees, and the most members of a mix: more hardly help, and
         all have to be loaded and run.
-    network_weights
-        Total weight of one network, and of two or more, beside grammars, before tuning.
+    network_weights, pretrained_weights
+        Total weight of one network, and of two or more, beside grammars, before tuning; of networks
+        that read a pretrained encoder. On a fold of the Penn Treebank sample that was held out, one
+        with MiniLM had F1 89.4 with 0.35, 89.8 with 0.5, 89.4 with 0.7, and 88.9 alone.
     network_fraction
         Fraction of the remaining time that networks may take.
     least_passes
@@ -156,6 +158,7 @@ class EnsembleSettings:
     members_unseen: int = 6
     most_members: int = 10
     network_weights: tuple[float, float] = (0.35, 0.5)
+    pretrained_weights: tuple[float, float] = (0.5, 0.65)
     network_fraction: float = 0.9
     least_passes: int = 4
     most_passes: int = MOST_PASSES

@@ -28,10 +28,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import inf
+from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Self
 
+import numpy as np
+
 from sapwood.core.learner import (
+    ANYTHING,
     FLAG,
     MAX_STATES,
     Domain,
@@ -57,6 +61,9 @@ from sapwood.dependency.model.arc_model import ArcMember, EncoderMember, LatentM
 from sapwood.dependency.model.dependency import TAG_COLUMNS
 from sapwood.dependency.parse import templates as arc_templates
 from sapwood.execute import Engine, Threads
+from sapwood.networks.pretrained.given import TrainingVectors
+from sapwood.networks.pretrained.source import WordSource, as_source
+from sapwood.networks.pretrained.trial import TrialSplit, is_helpful
 from sapwood.networks.training import BATCH_PARTS, NetworkPlan
 
 MIN_ENCODER_PASSES = 3  # with fewer, the network is worse than the other members
@@ -229,6 +236,12 @@ class ArcEnsemble(ArcEstimator):
         "million words are read.",
     )
     rate: float = parameter(0.02, between(0, 1, "(]"), "Learning rate of AdaGrad.")
+    encoder: WordSource | str | Path | None = parameter(
+        None,
+        ANYTHING,
+        "A pretrained encoder, whose vectors of the words the network reads besides its own: the "
+        "folder, or a `PretrainedEncoder`. Or word vectors: the file, or `StaticVectors`.",
+    )
     spent: float = parameter(
         0.0, at_least(0), "Seconds of the budget that were used before `fit`, such as for reading."
     )
@@ -245,20 +258,47 @@ class ArcEnsemble(ArcEstimator):
         labels = trainer.train_labels(self.seed)
         clock.tick("relations")
         self.info_ = Info(extra={"members": [], "left_out": []})
-        encoder = self._train_encoder(trainer, end, now, engine.jobs_here)
+        given = None
+        if (source := as_source(self.encoder)) is not None and self.encoder_passes != 0:
+            given = self._given_vectors(trainer, source, engine.jobs_here)
+            clock.tick("vectors")
+        encoder = self._train_encoder(trainer, end, now, engine.jobs_here, given)
         clock.tick("network")
         members = tuple(self._train_members(trainer, end, now, engine))
         clock.tick("members")
         self.info_.seconds = clock.seconds
         self.info_.extra["iterations"] = len(self.info_.extra["members"])
-        iterations = len(members) * self.passes
-        self.model_ = trainer.model(
-            members, labels, "best", encoder, iterations=iterations, seed=self.seed
-        )
+        record: dict[str, Any] = {"iterations": len(members) * self.passes, "seed": self.seed}
+        if given is not None:
+            record["pretrained"] = given.learnt.record.description
+        self.model_ = trainer.model(members, labels, "best", encoder, **record)
         return self
 
+    def _given_vectors(
+        self, trainer: ArcTrainer, source: WordSource, jobs: int
+    ) -> TrainingVectors | None:
+        """Vectors of the training sentences; None where they do not help on held-out ones."""
+        bank = trainer.data.bank
+        split = TrialSplit.of(np.diff(bank.offsets).tolist())
+        if split is not None:
+            scores = trainer.try_vectors(source, split, self.seed, jobs)
+            found = {
+                "name": source.record.name, "uas_with": round(scores[0], 3),
+                "uas_without": round(scores[1], 3), "is_taken": is_helpful(*scores),
+            }  # fmt: skip
+            self.info_.extra["encoder"] = found
+            tell(encoder_trial=found)
+            if not found["is_taken"]:
+                return None
+        return TrainingVectors.of(source, bank.sentences(), jobs=jobs)
+
     def _train_encoder(
-        self, trainer: ArcTrainer, end: float, now: Callable[[], float], jobs: int
+        self,
+        trainer: ArcTrainer,
+        end: float,
+        now: Callable[[], float],
+        jobs: int,
+        given: TrainingVectors | None,
     ) -> EncoderMember | None:
         """The network, with as many passes as there is time for; None where there is too little."""
         jobs, started = min(jobs, BATCH_PARTS), now()
@@ -272,7 +312,7 @@ class ArcEnsemble(ArcEstimator):
             self.info_.extra["left_out"] += ["network"] * (self.encoder_passes != 0)
             return None
         on_pass = partial(tell, member="network")
-        network = trainer.train_encoder(replace(plan, passes=passes), jobs, on_pass)
+        network = trainer.train_encoder(replace(plan, passes=passes), jobs, on_pass, given)
         self.info_.extra["members"].append(("network", now() - started))
         return EncoderMember(network, ENCODER_WEIGHT)
 

@@ -48,9 +48,12 @@ from sapwood.dependency.parse.scoring import (
     tree_step,
 )
 from sapwood.execute import Engine
-from sapwood.networks.network import EncoderSizes, Network
-from sapwood.networks.scores import ArcNetworkTrainer, ArcSizes
-from sapwood.networks.training import AfterPass, NetworkPlan
+from sapwood.networks.network import EncoderSizes, Network, one_blas_thread
+from sapwood.networks.pretrained.given import TrainingVectors
+from sapwood.networks.pretrained.source import WordSource
+from sapwood.networks.pretrained.trial import PASSES, TrialSplit
+from sapwood.networks.scores import ArcEncoder, ArcNetworkTrainer, ArcSizes
+from sapwood.networks.training import BATCH_PARTS, AfterPass, NetworkPlan
 
 _MEMBER_WEIGHTS = (64, 24)  # see `TablePlan`
 # bytes of Numba and compiled kernels; bytes a token; arrays as large as the largest table of
@@ -390,15 +393,46 @@ class ArcTrainer:
         return train_table(plan, bank, examples, partial(label_step, len(names)))
 
     def train_encoder(
-        self, plan: NetworkPlan, jobs: int, on_pass: AfterPass | None = None
+        self,
+        plan: NetworkPlan,
+        jobs: int,
+        on_pass: AfterPass | None = None,
+        given: TrainingVectors | None = None,
     ) -> Network:
-        """The network, from gold tags, heads and relations."""
+        """The network, from gold tags, heads and relations, and perhaps given vectors of words."""
         bank, (names, relation) = self.data.bank, self.data.relations
         number = {pair: k for k, pair in enumerate(self.data.tags)}
         pairs = zip(bank.upos.tolist(), bank.xpos.tolist(), strict=True)
         tag = np.array([number[bank.upos_names[u], bank.xpos_names[x]] for u, x in pairs])
         relations = len(names), relation.astype(np.int64)
-        return train_arc_network(bank, (len(number), tag), relations, plan, jobs, on_pass)
+        return train_arc_network(
+            bank, (len(number), tag), relations, plan, jobs, on_pass, given=given
+        )  # fmt: skip
+
+    def try_vectors(
+        self, source: WordSource, split: TrialSplit, seed: int, jobs: int
+    ) -> tuple[float, float]:
+        """UAS of a short-trained network with given vectors, and of one without, in percent.
+
+        Both learn from some of the sentences and parse others, each word on its own.
+        """
+        bank = self.data.bank
+        is_in = np.zeros(bank.n_sentences, bool)
+        is_in[split.train] = True
+        part = replace(self, data=self.data.select(is_in))
+        plan = NetworkPlan.usual(part.data.bank.n_tokens, PASSES, seed)
+        given = TrainingVectors.of(source, part.data.bank.sentences(), jobs=jobs)
+        scores = []
+        for one in (given, None):
+            network = part.train_encoder(plan, min(jobs, BATCH_PARTS), given=one)
+            reader, n_right, n_words = ArcEncoder(network), 0, 0
+            for s in split.held.tolist():
+                gold = bank.head[bank.offsets[s] : bank.offsets[s + 1]]
+                with one_blas_thread():
+                    found = reader.read(bank.sentence(s)).heads.argmax(axis=1)
+                n_right, n_words = n_right + int((found == gold).sum()), n_words + len(gold)
+            scores.append(100 * n_right / n_words)
+        return scores[0], scores[1]
 
     def model(
         self,
@@ -406,7 +440,7 @@ class ArcTrainer:
         labels: FeatureTable,
         method: str,
         encoder: EncoderMember | None = None,
-        **record: float,
+        **record: float | str,
     ) -> ArcModel:
         """The trained parser, with a record of how it was trained."""
         bank, words, (relations, _) = self.data.bank, self.data.word_rows, self.data.relations
@@ -419,14 +453,16 @@ class ArcTrainer:
         )  # fmt: skip
 
 
-def train_arc_network(
+def train_arc_network(  # noqa: PLR0913 - sizes and given vectors have defaults
     bank: ArcBank,
     tags: tuple[int, IntArray],
     relations: tuple[int, IntArray],
     plan: NetworkPlan,
     jobs: int,
     on_pass: AfterPass | None = None,
+    *,
     sizes: tuple[EncoderSizes, ArcSizes] = (EncoderSizes(), ArcSizes()),
+    given: TrainingVectors | None = None,
 ) -> Network:
     """Train a network on dependency trees: tags, heads and relations, each word on its own.
 
@@ -437,8 +473,15 @@ def train_arc_network(
     ----------
     tags, relations
         Their number, and that of each word, shape [n_tokens].
+    given
+        Vectors of the words of the sentences from elsewhere.
     """
-    trainer = ArcNetworkTrainer(bank.sentences(), bank.head, tags, relations, plan, sizes)
+    encoder, arcs = sizes
+    if given is not None:
+        encoder = encoder._replace(given=given.width)
+    trainer = ArcNetworkTrainer(
+        bank.sentences(), bank.head, tags, relations, plan, (encoder, arcs), given
+    )  # fmt: skip
     return trainer.train(trainer.gradient, jobs, on_pass)
 
 

@@ -419,6 +419,11 @@ class ArcModel(SavedModel):
         if self.encoder is not None:
             arrays |= self.encoder.network.to_arrays(_ENCODER)
             header["encoder"] = {"weight": self.encoder.weight}
+            if (given := self.encoder.network.given) is not None:
+                header["encoder"] = {
+                    "weight": self.encoder.weight,
+                    "given": given.record.as_header(),
+                }
         return FileContents(arrays, header | ({"compact": True} if self.is_compact else {}))
 
     @classmethod
@@ -475,6 +480,7 @@ def _encoder(
         lambda found, n_states: ArcSizes(
             found["arc.U"].shape[-1], len(found["relation.U"]) - 1
         ).shapes(n_states, len(header["relations"])),
+        header["encoder"].get("given"),
     )
     return EncoderMember(network, float(header["encoder"]["weight"]))
 

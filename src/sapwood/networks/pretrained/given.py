@@ -1,0 +1,46 @@
+"""`TrainingVectors`: the standardised vectors of training sentences, for every network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from sapwood.core.arrays import IntArray
+from sapwood.networks.network import Real
+from sapwood.networks.pretrained.source import GivenVectors, WordSource, standardisation
+from sapwood.networks.pretrained.store import StoredVectors, VectorStore
+
+
+class TrainingVectors:
+    """Vectors of training sentences from a source, standardised over all their words."""
+
+    def __init__(self, learnt: GivenVectors, stored: StoredVectors) -> None:
+        self.learnt, self._stored = learnt, stored
+
+    @classmethod
+    def of(
+        cls,
+        source: WordSource,
+        sentences: Sequence[Sequence[str]],
+        *,
+        jobs: int = 1,
+        folder: Path | None = None,
+    ) -> Self:
+        """Make the vectors, or take those that are on disk."""
+        stored = VectorStore(source, folder).sentences(sentences, jobs)
+        held = source if source.is_held else None
+        moments = standardisation(*stored.moments())
+        return cls(GivenVectors(source.record, *moments, held), stored)
+
+    @property
+    def width(self) -> int:
+        """Numbers of a vector."""
+        return len(self.learnt.mean)
+
+    def of_sentences(self, sentences: IntArray) -> Real:
+        """Standardised vectors of the words of some sentences, one after the other."""
+        found = np.concatenate([self._stored.of(k) for k in sentences.tolist()])
+        return self.learnt.standardised(found)
