@@ -141,6 +141,29 @@ def by_tree(evidence: Evidence, errors: list[list[Planted]]) -> dict[str, float]
     return {"first 100": first, "recall": sum(found.values()) / n, **recall}
 
 
+def brackets_dropped(
+    evidence: Evidence, edits: list[tuple[int, Edit]], errors: list[list[Planted]]
+) -> dict[str, float]:
+    """What becomes of brackets that were dropped, and why those not found are not.
+
+    Found are those among twice as many places as errors; the others rank lower, or are not in the
+    best tree, with or without a posterior.
+    """
+    most, found = 2 * sum(map(len, errors)), Counter[str]()
+    for k, some in enumerate(errors):
+        posterior = Posterior(evidence.judgements[k], evidence.labels.names)
+        for error in some:
+            if error.kind != "missing":
+                continue
+            places = (n for n, (m, edit) in enumerate(edits) if m == k and error.is_hit(edit))
+            first = next(places, None)
+            if first is not None:
+                found["found" if first < most else "rank lower"] += 1
+            else:
+                found["likely" if posterior.brackets.get(error.right[0]) else "unlikely"] += 1
+    return {name: float(n) for name, n in found.items()}
+
+
 def one_run(
     located: LocatedTrees, clean: Evidence, rate: float, seed: int, options: argparse.Namespace
 ) -> dict[str, dict[str, float]]:
@@ -153,6 +176,7 @@ def one_run(
     edits, expected = by_audit(evidence, settings)
     cpu = sum(machine.cpu_of_all()) - before
     found = {"audit": measure(edits, errors) | {"cpu": cpu}}
+    found["dropped"] = brackets_dropped(evidence, edits, errors)
     found["variation"] = measure(by_variation(evidence), errors)
     found["trees"] = by_tree(evidence, errors)
     alone, _ = judge_trees(bad, replace(settings, fast=True, plan=ONE), engine)
@@ -188,6 +212,8 @@ def print_tables(runs: list[dict[str, Any]]) -> None:
             for row in ROWS
         ],
     )  # fmt: skip
+    dropped = sum((Counter(one.get("dropped", {})) for one in rows), Counter[str]())
+    print(f"brackets dropped, all seeds: {dict(dropped)}\n")
     depths = [row for row in rows[0] if row.startswith("depth")]
     machine.print_table(
         ["first", "expected", "planted"],

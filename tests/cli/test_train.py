@@ -21,8 +21,8 @@ from sapwood.constituency.data.transform import BINARISATIONS, HEADS, Transform
 from sapwood.constituency.learn import em, settings_search
 from sapwood.constituency.learn.em import Progress
 from sapwood.constituency.learn.ensemble_budget import PLAN, Candidate
-from sapwood.constituency.learn.pcfg import LexiconSettings
 from sapwood.constituency.learn.registry import METHODS
+from sapwood.constituency.learn.training_data import LexiconSettings
 from sapwood.core.errors import FewDataWarning, SapwoodWarning
 from sapwood.corpora.vocabulary import STYLES
 

@@ -51,7 +51,6 @@ import sapwood as sw
 from sapwood.constituency.learn import features, pivot
 from sapwood.constituency.learn.em_steps import LatentParameters
 from sapwood.constituency.learn.features import FeatureSettings
-from sapwood.constituency.learn.lexicon import LexiconSettings
 from sapwood.constituency.learn.pivot import (
     FeatureDistributions,
     LikelyStates,
@@ -62,6 +61,7 @@ from sapwood.constituency.learn.pivot import (
     estimate_parameters,
     find_distributions,
 )
+from sapwood.constituency.learn.training_data import LexiconSettings
 from sapwood.core.errors import NotIdentifiableError
 from sapwood.execute import Placed, Threads
 from sapwood.linalg import pivots

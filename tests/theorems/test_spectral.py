@@ -41,9 +41,9 @@ from tests.toys import Toy, parse_forest
 
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.learn import features
-from sapwood.constituency.learn.lexicon import LexiconSettings
 from sapwood.constituency.learn.pcfg import PCFG
 from sapwood.constituency.learn.spectral import SpectralLPCFG
+from sapwood.constituency.learn.training_data import LexiconSettings
 from sapwood.core.errors import NotIdentifiableError
 
 # Singular values down to 3e-4 are divided by at each of up to seven nodes; measured: 4e-16.

@@ -226,6 +226,8 @@ class Parametrised:
                 expected = declared.domain.words
                 msg = f"{type(self).__name__}: {name} must be {expected}, not {value!r}"
                 raise SapwoodError(msg)
+            if isinstance(value, Parametrised):
+                value._check_parameters()
 
     def __repr__(self) -> str:
         given = ", ".join(

@@ -56,6 +56,7 @@ def expand(
     *,
     is_wanted: Callable[[Path], bool] | None = None,
     left_out: list[str] | None = None,
+    memory: tuple[float, str] | None = None,
 ) -> list[Source]:
     """Replace globs and folders by the files they stand for, sorted.
 
@@ -69,6 +70,8 @@ def expand(
         Asked about each such file of a folder; None wants them all.
     left_out
         When given, the other files of folders are appended, hidden ones apart.
+    memory
+        The factor and the hint of `require_reading_memory`; None asks for no memory.
     """
     is_one = isinstance(sources, (str, Path)) or hasattr(sources, "read")
     several: Any = [sources] if is_one else sources
@@ -79,6 +82,8 @@ def expand(
     found = [file for one in several for file in _expand_one(one, suffixes, is_wanted, rest)]
     if left_out is not None:
         left_out += rest
+    if memory is not None:
+        require_reading_memory(found, *memory)
     return found
 
 

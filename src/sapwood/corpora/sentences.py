@@ -65,11 +65,12 @@ def kind_of(lines: Sequence[str]) -> str | None:
     text = " ".join(lines).strip(_BLANKS)[:N_CHARACTERS]
     if _ROOT_ALONE.fullmatch(text):
         return None
+    if _is_json(last):
+        return JSON_LINES
     if is_graph_format(last):
         return TREEBANK
-    if _NESTED.match(text) and _BRACKETS.fullmatch(_LEAF.sub(" ", text)):
-        return TREEBANK
-    return JSON_LINES if _is_json(last) else SENTENCES
+    is_nested = _NESTED.match(text) and _BRACKETS.fullmatch(_LEAF.sub(" ", text))
+    return TREEBANK if is_nested else SENTENCES
 
 
 def peek_conllu(lines: Iterator[str]) -> tuple[bool, Iterator[str]]:

@@ -17,7 +17,7 @@ from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.discriminative import FeatureGrammar, SpanFeatures
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar
 from sapwood.constituency.learn import crf
-from sapwood.constituency.learn.pcfg import TrainingData
+from sapwood.constituency.learn.training_data import TrainingData
 from sapwood.constituency.parse.charts import PrunedForest, gold_forest, pruned_forests
 from sapwood.constituency.parse.kernels import span_features as kernel
 from sapwood.constituency.parse.kernels.forest import Forest

@@ -39,7 +39,7 @@ from sapwood.constituency.learn.em_steps import (
     maximise_tree_counts,
     normalise,
 )
-from sapwood.constituency.learn.pcfg import TrainingData
+from sapwood.constituency.learn.training_data import TrainingData
 from sapwood.core import model_files as kinds
 from sapwood.core.errors import SapwoodError
 from sapwood.core.learner import Info

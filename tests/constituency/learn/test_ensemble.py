@@ -27,7 +27,7 @@ from sapwood.constituency.learn.ensemble_budget import (
     MeasuredBudget,
     make_budget,
 )
-from sapwood.constituency.learn.pcfg import TrainingData
+from sapwood.constituency.learn.training_data import TrainingData
 from sapwood.constituency.parse.parser import MIDDLE
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Threads

@@ -14,9 +14,14 @@ from sapwood.constituency.grammar.latent_grammar import Lexicon
 from sapwood.constituency.learn.em_states import matsuzaki_start
 from sapwood.constituency.learn.em_steps import TrainingTrees, latent_grammar
 from sapwood.constituency.learn.features import project_nodes
-from sapwood.constituency.learn.lexicon import LexiconSettings, TreebankCounts, WordClasses
-from sapwood.constituency.learn.pcfg import PCFG, TrainingData
+from sapwood.constituency.learn.pcfg import PCFG
 from sapwood.constituency.learn.spectral import SpectralLPCFG
+from sapwood.constituency.learn.training_data import (
+    LexiconSettings,
+    TrainingData,
+    TreebankCounts,
+    WordClasses,
+)
 from sapwood.corpora.tree import Tree
 from sapwood.corpora.vocabulary import UNKNOWN, signatures
 from sapwood.execute import Threads

@@ -20,8 +20,8 @@ from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.ensemble import Member
 from sapwood.constituency.grammar.from_text import bundled_grammar
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar, state_sums
-from sapwood.constituency.learn.lexicon import LexiconSettings, TreebankCounts
-from sapwood.constituency.learn.pcfg import PCFG, TrainingData
+from sapwood.constituency.learn.pcfg import PCFG
+from sapwood.constituency.learn.training_data import LexiconSettings, TrainingData, TreebankCounts
 from sapwood.constituency.parse.prepared import prepare
 from sapwood.core.errors import SapwoodError
 from sapwood.corpora.tree import Tree
@@ -516,7 +516,9 @@ def test_what_is_no_treebank_is_refused() -> None:
     with pytest.raises(SapwoodError, match="expected a treebank, not an int"):
         sw.PCFG().prepare(3, Threads())  # type: ignore[arg-type]
     with pytest.raises(SapwoodError, match="horizontal must be"):
-        sw.PCFG(horizontal=-1).prepare(sw.bundled_treebank("dev"), Threads())
+        sw.PCFG(horizontal=-1).fit(sw.bundled_treebank("dev"))
+    with pytest.raises(SapwoodError, match="PCFG: horizontal must be"):
+        sw.SpectralLPCFG(plain=sw.PCFG(horizontal=-1)).fit(sw.bundled_treebank("dev"))
 
 
 def test_a_record_counts_the_trees(small_bank: Treebank, data: TrainingData) -> None:

@@ -10,8 +10,8 @@ import pytest
 import sapwood as sw
 from sapwood.constituency.learn.ensemble import estimator_of
 from sapwood.constituency.learn.ensemble_budget import PLAN, Candidate
-from sapwood.constituency.learn.lexicon import LexiconSettings
 from sapwood.constituency.learn.registry import METHODS, Settings
+from sapwood.constituency.learn.training_data import LexiconSettings
 from sapwood.core.errors import SapwoodError
 from sapwood.core.learner import Method
 

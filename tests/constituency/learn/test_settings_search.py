@@ -13,7 +13,6 @@ import pytest
 import sapwood as sw
 from sapwood.constituency.data.treebank import StoredTreebank, Treebank
 from sapwood.constituency.learn import settings_search as room
-from sapwood.constituency.learn.lexicon import LexiconSettings
 from sapwood.constituency.learn.registry import METHODS, Settings
 from sapwood.constituency.learn.settings_search import (
     SETTINGS,
@@ -21,6 +20,7 @@ from sapwood.constituency.learn.settings_search import (
     choose_settings,
     standard_error,
 )
+from sapwood.constituency.learn.training_data import LexiconSettings
 from sapwood.execute import Threads
 
 

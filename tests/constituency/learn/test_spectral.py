@@ -30,7 +30,6 @@ from sapwood.constituency.learn.features import (
     project_nodes,
     states_by_label,
 )
-from sapwood.constituency.learn.pcfg import TrainingData
 from sapwood.constituency.learn.spectral import (
     ProjectedSums,
     RuleLayout,
@@ -38,6 +37,7 @@ from sapwood.constituency.learn.spectral import (
     SpectralLPCFG,
     rule_layout,
 )
+from sapwood.constituency.learn.training_data import TrainingData
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Threads, tree_sum
 

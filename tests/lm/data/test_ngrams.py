@@ -169,9 +169,9 @@ def test_ranges_get_smaller_with_what_the_process_holds(
     path, n_ranges = write(tmp_path, [[str(i), str(i + 1), str(i + 2)] for i in range(400)]), []
     folder = tmp_path / "work"
     folder.mkdir()
-    runs = count_runs(path, folder, CountSettings(3, memory=memory), Threads(1))
     for held in (0, memory - 2 * counting._BYTES_A_ROW * 200, 2 * memory):
         monkeypatch.setattr(counting, "peak_memory", lambda held=held: held)
+        runs = count_runs(path, folder, CountSettings(3, memory=memory), Threads(1))
         n_ranges.append(len(runs._cuts()))
     assert n_ranges == [2, 8, 16]  # of 1,600 rows; an eighth of the memory is always used
 
@@ -303,7 +303,7 @@ def test_bad_text_is_named_with_its_line(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_orders_beyond_five_are_refused() -> None:
     with pytest.raises(SapwoodError, match="order 6"):
-        CountSettings(6)
+        count_sentence_ngrams(TEXT, 6)
     assert ngrams.MAX_ORDER == 5
 
 

@@ -177,7 +177,7 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
         msg = "it needs trees to grade on"
         raise typer.BadParameter(msg + ": add --dev FILE", param_hint="--patience")
     from sapwood.constituency.data.transform import Transform
-    from sapwood.constituency.learn.lexicon import LexiconSettings
+    from sapwood.constituency.learn.training_data import LexiconSettings
 
     asked = {"binarise": binarise, "horizontal": horizontal, "vertical": vertical}
     fixed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}

@@ -40,8 +40,8 @@ from sapwood.constituency.data.transform import (
 from sapwood.core.arrays import Int32Array, RaggedBank, shard_cuts
 from sapwood.core.errors import CorpusError, count, describe
 from sapwood.core.outputs import append_bytes, working_folder
-from sapwood.corpora.files import FEWER_TREES, PACKED_TREE_BYTES, Source, require_reading_memory
-from sapwood.corpora.formats import read_trees, treebank_files
+from sapwood.corpora.files import FEWER_TREES, PACKED_TREE_BYTES, Source
+from sapwood.corpora.formats import read_trees
 from sapwood.corpora.tree import ROOT, Tree, as_tree, clean_all
 
 if TYPE_CHECKING:
@@ -203,11 +203,10 @@ def read_treebank(
     sources, format, encoding, skipped, left_out
         As `read_trees` takes them.
     """
-    files = treebank_files(sources, encoding, left_out)
-    require_reading_memory(files, PACKED_TREE_BYTES, f"{FEWER_TREES}; {ON_DISK}")
     trees = read_trees(
-        files, format=format, encoding=encoding, keep_functions=keep_functions, skipped=skipped
-    )
+        sources, format=format, encoding=encoding, keep_functions=keep_functions, skipped=skipped,
+        left_out=left_out, memory=(PACKED_TREE_BYTES, f"{FEWER_TREES}; {ON_DISK}"),
+    )  # fmt: skip
     return Treebank(*pack_binary_trees(clean_all(trees, keep_functions=keep_functions), transform))
 
 

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.errors import CorpusError, SapwoodError
-from sapwood.corpora.files import TREE_BYTES, Source, open_lines, peek_line, require_reading_memory
+from sapwood.corpora.files import FEWER_TREES, TREE_BYTES, Source, open_lines, peek_line
 from sapwood.corpora.formats import read_lines, treebank_files
 from sapwood.corpora.formats.brackets import is_comment
 from sapwood.corpora.tree import ROOT_LABELS, Tree, clean
@@ -57,8 +57,7 @@ def read_predicted(source: str, n_gold: int, *, has_phrases: bool = False) -> li
     has_phrases
         Whether every sentence must say how probable its phrases are.
     """
-    files = treebank_files(source)
-    require_reading_memory(files, TREE_BYTES)
+    files = treebank_files(source, memory=(TREE_BYTES, FEWER_TREES))
     items = [item for file in files for item in _read_file(file, has_phrases)]
     trees = [item for item in items if item.tree is not None]
     return trees if len(trees) == n_gold else items

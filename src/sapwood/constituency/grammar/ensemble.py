@@ -27,7 +27,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -81,6 +81,10 @@ class Ensemble(TreeModel, SavedModel):
         Whether files of it are compact ones, see `sapwood.constituency.grammar.compact`.
     grammars
         The members' chart grammars; trees are made of the first one's symbols.
+    chart_owners
+        For each member, the index of the first one whose plain grammar is the same.
+    groups
+        Indices of members that share a chart; the first member's group first.
     """
 
     members: tuple[Member, ...]
@@ -90,11 +94,22 @@ class Ensemble(TreeModel, SavedModel):
     record: Mapping[str, Any] = field(default_factory=dict)
     is_compact: bool = False
     grammars: tuple[LatentGrammar, ...] = field(init=False)
+    chart_owners: tuple[int, ...] = field(init=False)
+    groups: tuple[tuple[int, ...], ...] = field(init=False)
     is_ensemble: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self)
-        vars(self)["grammars"] = tuple(member.chart_grammar for member in self.members)
+        grammars = tuple(member.chart_grammar for member in self.members)
+        owners: list[int] = []
+        groups: dict[tuple[int, int], list[int]] = {}
+        for index, (member, grammar) in enumerate(zip(self.members, grammars, strict=True)):
+            first = (k for k in dict.fromkeys(owners) if shares_chart(grammars[k], grammar))
+            owners.append(next(first, index))
+            apart = -1 if member.has_rules else index
+            groups.setdefault((owners[-1], apart), []).append(index)
+        several = tuple(tuple(group) for group in groups.values())
+        vars(self).update(grammars=grammars, chart_owners=tuple(owners), groups=several)
 
     @classmethod
     def of(cls, members: Sequence[Member], weights: Sequence[float] | None = None) -> Ensemble:
@@ -160,24 +175,6 @@ class Ensemble(TreeModel, SavedModel):
     def is_probabilistic(self) -> bool:
         """Whether all members hold probabilities."""
         return self.can.probabilities
-
-    @cached_property
-    def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Indices of members that share a chart; the first member's group first."""
-        groups: dict[tuple[int, int], list[int]] = {}
-        for index, member in enumerate(self.members):
-            apart = -1 if member.has_rules else index
-            groups.setdefault((self.chart_owners[index], apart), []).append(index)
-        return tuple(tuple(group) for group in groups.values())
-
-    @cached_property
-    def chart_owners(self) -> tuple[int, ...]:
-        """For each member, the index of the first one whose plain grammar is the same."""
-        owners: list[int] = []
-        for index, grammar in enumerate(self.grammars):
-            first = (k for k in dict.fromkeys(owners) if shares_chart(self.grammars[k], grammar))
-            owners.append(next(first, index))
-        return tuple(owners)
 
     def as_ensemble(self) -> Ensemble:
         """The ensemble itself, as for a single member."""
@@ -420,11 +417,9 @@ class _Layout(NamedTuple):
         start = end - n_states
         whole = m.prod(axis=1)
         tensor = whole if rank is None else np.where(rank == 0, whole, rank * m.sum(axis=1))
-        a = rules[:, 0]
-        return cls(
-            tensor, np.repeat(m[:, 1] * m[:, 2], m[:, 0]), n_states[tags],
-            ranges(start[a], end[a]), start[tags], int(end[-1]),
-        )  # fmt: skip
+        row, before = np.repeat(m[:, 1] * m[:, 2], m[:, 0]), np.cumsum(m[:, 0]) - m[:, 0]
+        state_of_row = np.arange(len(row)) + np.repeat(start[rules[:, 0]] - before, m[:, 0])
+        return cls(tensor, row, n_states[tags], state_of_row, start[tags], int(end[-1]))
 
 
 def pack_weights(grammar: LatentGrammar) -> Arrays:
@@ -476,9 +471,7 @@ def unpack_weights(
                 raise ModelFormatError(
                     f"{scale.size} scales of type {scale.dtype}, expected {len(sizes[name])}"
                 )
-            counts = part.counts(sizes[name])
-            for blocks, at in pieces(counts):
-                part.numbers[at] *= np.repeat(scale[blocks].astype(np.float64), counts[blocks])
+            part.numbers *= np.repeat(scale.astype(np.float64), part.counts(sizes[name]))
     else:
         total = np.zeros(layout.n_states)
         for part, at, states in _by_state(layout, rules, words):

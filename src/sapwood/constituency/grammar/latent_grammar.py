@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from sapwood.constituency.data.transform import Symbol, Transform
 from sapwood.constituency.grammar.member import Arrays, Can, Member
-from sapwood.core.arrays import FloatArray, IntArray, pieces, ranges
+from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import (
     FileContents,
@@ -472,13 +472,16 @@ def state_sums(g: LatentGrammar) -> npt.NDArray[np.float64]:
     sums = np.zeros(int(g.state_start[-1]))
     if len(g.rules):
         m = g.n_states[g.rules]
-        per_state = np.repeat(m[:, 1] * m[:, 2], m[:, 0])
-        a = g.rules[:, 0]
-        state = ranges(g.state_start[a], g.state_start[a + 1])
-        by_row = np.add.reduceat(g.rule_weights, np.cumsum(per_state) - per_state)
+        rows = np.repeat(m[:, 1] * m[:, 2], m[:, 0])  # of the tensors, one for each state of a
+        before = np.cumsum(m[:, 0]) - m[:, 0]
+        state = np.arange(len(rows)) + np.repeat(g.state_start[g.rules[:, 0]] - before, m[:, 0])
+        by_row = np.add.reduceat(g.rule_weights, np.cumsum(rows) - rows)
         np.add.at(sums, state, by_row)
-    tag = g.n_phrases + g.lexicon.entry_tag.astype(np.int64)
-    for entries, at in pieces(g.n_states[tag]):
-        state = ranges(g.state_start[tag[entries]], g.state_start[tag[entries] + 1])
-        sums += np.bincount(state, g.lexicon.weights[at], len(sums))
+    lexicon = g.lexicon
+    order = np.argsort(lexicon.entry_tag, kind="stable")
+    ends = np.searchsorted(lexicon.entry_tag[order], np.arange(1, len(g.tags)))
+    for a, entries in enumerate(np.split(order, ends), g.n_phrases):
+        states = slice(g.state_start[a], g.state_start[a + 1])
+        number = lexicon.weight_start[entries][:, None] + np.arange(g.n_states[a])
+        sums[states] += lexicon.weights[number].sum(axis=0)
     return sums

@@ -199,7 +199,9 @@ class _Line:
         one_word = _ONE_WORD.match(self.text, at)
         is_alone = _NOTHING.match(self.text, at) is not None
         is_outer = all(bracket.is_root for bracket in self.stack)
-        phrase, tag = _known_phrase(token, self.known), _known_tag(token, self.known)
+        # the label that the model knows a phrase by, with or without function tags
+        phrase = _first_known(token, self.known.phrases, clean_label)
+        tag = _known_tag(token, self.known)
         is_root = is_outer and token in ROOT_LABELS and bool(token or not self.stack)
         if one_word and token and not is_root:
             is_label = bool(phrase or tag or _LABEL_LIKE.fullmatch(token))
@@ -246,11 +248,6 @@ class _Line:
         if self.stack:
             self.stack[-1].is_filled = True
         self.closed.append((bracket, len(self.words)))
-
-
-def _known_phrase(label: str, known: KnownLabels) -> str | None:
-    """The label that the model knows a phrase by, with or without function tags."""
-    return _first_known(label, known.phrases, clean_label)
 
 
 def _known_tag(label: str, known: KnownLabels) -> str | None:

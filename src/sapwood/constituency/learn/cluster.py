@@ -31,14 +31,9 @@ from sapwood.constituency.learn.features import (
     project_nodes,
     projection_bytes,
 )
-from sapwood.constituency.learn.pcfg import (
-    KERNEL_BYTES,
-    OnPlainGrammar,
-    Trainable,
-    TrainingData,
-    dev_trees,
-)
+from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable, dev_trees
 from sapwood.constituency.learn.registry import EMParameters
+from sapwood.constituency.learn.training_data import TrainingData
 from sapwood.core.arrays import FloatArray, IntArray, group_rows
 from sapwood.core.learner import StateParameters
 

@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.discriminative import FeatureGrammar
-from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable, TrainingData
+from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable
+from sapwood.constituency.learn.training_data import TrainingData
 from sapwood.constituency.parse.charts import gold_forest
 from sapwood.constituency.parse.prepared import PreparedGrammar, prepare
 from sapwood.core.arrays import FloatArray

@@ -42,14 +42,9 @@ from sapwood.constituency.learn.em_steps import (
     latent_grammar,
     maximise_tree_counts,
 )
-from sapwood.constituency.learn.pcfg import (
-    KERNEL_BYTES,
-    OnPlainGrammar,
-    Trainable,
-    TrainingData,
-    dev_trees,
-)
+from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable, dev_trees
 from sapwood.constituency.learn.registry import EMParameters
+from sapwood.constituency.learn.training_data import TrainingData
 from sapwood.core.arrays import IntArray, starts_of
 from sapwood.core.errors import SapwoodError
 from sapwood.core.learner import (

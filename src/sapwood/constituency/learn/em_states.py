@@ -31,7 +31,7 @@ from sapwood.constituency.learn.em_steps import (
     latent_grammar,
     normalise,
 )
-from sapwood.constituency.learn.pcfg import TrainingData
+from sapwood.constituency.learn.training_data import TrainingData
 from sapwood.core.arrays import FloatArray, IntArray, starts_of
 from sapwood.core.errors import SapwoodValueError
 

@@ -28,7 +28,7 @@ import numpy as np
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar, Lexicon
 from sapwood.constituency.learn.features import NodeTable
-from sapwood.constituency.learn.pcfg import TrainingData
+from sapwood.constituency.learn.training_data import TrainingData
 from sapwood.core.arrays import FloatArray, IntArray, ranges, starts_of, sum_rows
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Placed

@@ -23,7 +23,8 @@ import numpy as np
 from sapwood.constituency.data.transform import Symbol
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.discriminative import SpanNetwork
-from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable, TrainingData
+from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable
+from sapwood.constituency.learn.training_data import TrainingData
 from sapwood.constituency.parse.posteriors import span_posteriors
 from sapwood.core.arrays import IntArray, cell, ranges, starts_of
 from sapwood.core.learner import (

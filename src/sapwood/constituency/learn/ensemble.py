@@ -36,8 +36,9 @@ from sapwood.constituency.learn.ensemble_budget import (
     EnsembleSettings,
     make_budget,
 )
-from sapwood.constituency.learn.pcfg import PCFG, OnPlainGrammar, TrainingData, dev_trees
+from sapwood.constituency.learn.pcfg import PCFG, OnPlainGrammar, dev_trees
 from sapwood.constituency.learn.registry import METHODS
+from sapwood.constituency.learn.training_data import TrainingData
 from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError
 from sapwood.core.learner import ANYTHING, BudgetParameters, Info, former_callback, parameter

@@ -19,8 +19,8 @@ import numpy as np
 from sapwood.constituency.learn.em import EMLPCFG
 from sapwood.constituency.learn.em_steps import NODES_PER_STATE
 from sapwood.constituency.learn.encoder import seconds_a_pass
-from sapwood.constituency.learn.pcfg import TrainingData
 from sapwood.constituency.learn.registry import METHODS
+from sapwood.constituency.learn.training_data import TrainingData
 from sapwood.networks.training import MOST_PASSES, NetworkPlan
 
 Binarisation = tuple[str | None, int | None]  # `binarise` and `horizontal` of a candidate

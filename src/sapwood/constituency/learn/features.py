@@ -31,8 +31,8 @@ import numpy.typing as npt
 
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.latent_grammar import Lexicon
-from sapwood.constituency.learn.lexicon import WordClasses
-from sapwood.constituency.learn.pcfg import KERNEL_BYTES, TrainingData
+from sapwood.constituency.learn.pcfg import KERNEL_BYTES
+from sapwood.constituency.learn.training_data import TrainingData, WordClasses
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Placed

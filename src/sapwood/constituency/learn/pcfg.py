@@ -1,18 +1,12 @@
-"""`PCFG`: relative frequencies, the plain grammar of a treebank; and what learners of trees share.
-
-`TrainingData` is a treebank counted once for all learners; `OnPlainGrammar` is their base.
-"""
+"""`PCFG`: relative frequencies, the plain grammar of a treebank; and the base of other learners."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import replace
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
-from sapwood.constituency.data.transform import BINARISATIONS, Inventory
+from sapwood.constituency.data.transform import BINARISATIONS
 from sapwood.constituency.data.treebank import (
     SHARD_NODES,
     StoredTreebank,
@@ -20,22 +14,14 @@ from sapwood.constituency.data.treebank import (
     TreebankLike,
     as_treebank,
 )
-from sapwood.constituency.grammar.latent_grammar import CoarseWeights, LatentGrammar
-from sapwood.constituency.learn.lexicon import (
-    LexiconSettings,
-    TreebankCounts,
-    WordClasses,
-    estimate_lexicon,
-)
+from sapwood.constituency.learn.training_data import LexiconSettings, TrainingData
 from sapwood.core.errors import require_memory
 from sapwood.core.learner import FLAG, Domain, Estimator, maybe, one_of, parameter, whole
 from sapwood.core.progress import counted
 from sapwood.execute import Engine
 
 if TYPE_CHECKING:
-    from sapwood.constituency.learn.features import Features, FeatureSettings, NodeProjection
     from sapwood.corpora.tree import Tree
-    from sapwood.execute import Placed
 
 # Estimates of memory are sums over the large arrays. Their constants, here and in the other
 # learners, are measured: `benchmarks/memory_estimates.py` prints estimates and measured peaks.
@@ -101,80 +87,6 @@ class TreebankEstimator(Estimator):
         )
 
 
-class TrainingData:
-    """A treebank counted for all learners: trees in shards, counts, and the plain grammar.
-
-    Attributes
-    ----------
-    shards
-        The trees, where the engine has placed them.
-    counts : TreebankCounts
-        Counts of rules, symbols, roots and words.
-    grammar : LatentGrammar
-        The plain grammar of relative frequencies.
-    sizes
-        Numbers of trees and tokens, for the records of models.
-    classes : WordClasses
-        The rows of the lexicon that each word is an instance of.
-    sorted_trees, features, projections
-        Caches, filled by the learners that need them: trees sorted for EM, features of all nodes
-        by their settings, and projections by settings, number of states and seed.
-    """
-
-    def __init__(
-        self, bank: Treebank | StoredTreebank, lexicon: LexiconSettings, engine: Engine
-    ) -> None:
-        self.inventory, self.engine = bank.inventory, engine
-        self.shards = engine.place(bank.shards())
-        self.counts = engine.total(TreebankCounts.of, self.shards)
-        self.n_trees = int(self.counts.roots.sum())
-        self.sizes = {"trees": self.n_trees, "tokens": int(self.counts.lexical_count.sum())}
-        record = {"method": "pcfg", **self.sizes}
-        self.grammar = relative_frequency_grammar(self.counts, self.inventory, lexicon, record)
-        self.classes = WordClasses.of(self.counts, self.inventory, self.grammar.lexicon)
-        self.sorted_trees: Placed | None = None
-        self.features: dict[FeatureSettings, Features] = {}
-        self.projections: dict[tuple[FeatureSettings, int, int], NodeProjection] = {}
-
-    @property
-    def n_nodes_here(self) -> int:
-        """Number of nodes in memory at once; a binary tree over n words has 2n - 1."""
-        nodes = 2 * self.sizes["tokens"] - self.n_trees
-        is_whole = self.engine.has_shards_here
-        return nodes if is_whole else min(nodes, self.engine.jobs_here * SHARD_NODES)
-
-    def digest(self) -> str:
-        """Return a checksum of the trees, their order and the numbers of their symbols."""
-        parts = self.engine.gather(self.engine.map(Treebank.digest, self.shards))
-        return sha256("".join(parts).encode()).hexdigest()
-
-
-def relative_frequency_grammar(
-    counts: TreebankCounts, inventory: Inventory, settings: LexiconSettings, record: dict[str, Any]
-) -> LatentGrammar:
-    """Return the plain grammar of counts, whose weights are relative frequencies.
-
-    w(a -> b c) = n(a -> b c) / n(a),    root(a) = n(root = a) / n(trees)
-    """
-    seen = counts.rules > 0  # a part of a treebank shares the inventory of the whole
-    rules = inventory.rules[seen]
-    weights = counts.rules[seen] / counts.symbols[rules[:, 0]]
-    root = counts.roots / counts.roots.sum()
-    lexicon = estimate_lexicon(counts, inventory, settings)
-    return LatentGrammar(
-        phrases=inventory.phrases,
-        tags=inventory.tags,
-        n_states=np.ones(len(root), dtype=np.int64),
-        root=root,
-        rules=rules,
-        rule_weights=weights,
-        lexicon=lexicon,
-        coarse=CoarseWeights(root, weights, lexicon.weights),
-        transform=inventory.transform,
-        record=record,
-    )
-
-
 Trainable = TreebankLike | StoredTreebank | TrainingData  # what `fit` takes
 
 
@@ -223,7 +135,6 @@ class PCFG(TreebankEstimator):
         """Binarise and count a treebank for any learner; prepared data are returned as they are."""
         if isinstance(bank, TrainingData):
             return bank
-        self._check_parameters()
         if not isinstance(bank, (Treebank, StoredTreebank)):
             bank = as_treebank(bank)
         names = ("binarise", "horizontal", "vertical", "tag_parents")
@@ -234,9 +145,12 @@ class PCFG(TreebankEstimator):
         if isinstance(bank, StoredTreebank):
             n_nodes = min(n_nodes, engine.jobs_here * SHARD_NODES)
         n_bytes = COUNTING_BYTES + COUNTING_NODE_BYTES * n_nodes
-        amount = (bank.n_trees, "tree")
+        amount = (len(bank.offsets) - 1, "tree")
         require_memory(n_bytes, "counting the rules of", "give fewer trees", amount)
         return TrainingData(bank, self.lexicon or LexiconSettings(), engine)
+
+
+PLAIN = PCFG()  # of learners that are given no other
 
 
 class OnPlainGrammar(TreebankEstimator):
@@ -251,6 +165,6 @@ class OnPlainGrammar(TreebankEstimator):
 
     def _prepare(self, bank: Trainable) -> TrainingData:
         """Check the memory, and count the treebank unless that was done."""
-        data = (self.plain or PCFG()).prepare(bank, self._engine())
+        data = (self.plain or PLAIN).prepare(bank, self._engine())
         self.require_memory(data)
         return data

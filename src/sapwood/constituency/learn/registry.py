@@ -26,8 +26,8 @@ from sapwood.core.learner import (
 if TYPE_CHECKING:
     from sapwood.constituency.data.treebank import StoredTreebank, Treebank
     from sapwood.constituency.grammar.ensemble import Model
-    from sapwood.constituency.learn.lexicon import LexiconSettings
     from sapwood.constituency.learn.settings_search import ChosenSettings
+    from sapwood.constituency.learn.training_data import LexiconSettings
     from sapwood.core.learner import Info
 
 
@@ -134,7 +134,7 @@ class Settings:
         return method.pick({**USUAL, **self.parameters, **shared, "plain": plain})
 
     def _lexicon(self) -> LexiconSettings:
-        from sapwood.constituency.learn.lexicon import LexiconSettings
+        from sapwood.constituency.learn.training_data import LexiconSettings
 
         return self.lexicon or LexiconSettings()
 

@@ -27,9 +27,9 @@ import numpy as np
 
 from sapwood.constituency.data.treebank import StoredTreebank, Treebank, TreebankLike, as_treebank
 from sapwood.constituency.evaluate.bracketing import bracketing
-from sapwood.constituency.learn.lexicon import LexiconSettings
 from sapwood.constituency.learn.pcfg import PCFG
 from sapwood.constituency.learn.registry import METHODS
+from sapwood.constituency.learn.training_data import LexiconSettings
 from sapwood.core.arrays import FloatArray
 from sapwood.core.progress import step
 from sapwood.corpora.tree import Tree

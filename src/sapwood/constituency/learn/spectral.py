@@ -44,8 +44,9 @@ from sapwood.constituency.learn.features import (
     projection_bytes,
     states_by_label,
 )
-from sapwood.constituency.learn.pcfg import OnPlainGrammar, Trainable, TrainingData
-from sapwood.core.arrays import BoolArray, FloatArray, IntArray, group_rows, sum_rows
+from sapwood.constituency.learn.pcfg import OnPlainGrammar, Trainable
+from sapwood.constituency.learn.training_data import TrainingData
+from sapwood.core.arrays import BoolArray, FloatArray, IntArray
 from sapwood.core.learner import (
     ANYTHING,
     FLAG,
@@ -217,7 +218,8 @@ def rule_tensors(
     """
     ranks, parts, count = [], [np.zeros(0)], layout.seen
     rule_of, Z, Y, W = instances
-    groups = group_rows(rule_of, len(layout.rules))
+    order = np.argsort(rule_of, kind="stable")
+    first = np.searchsorted(rule_of[order], np.arange(len(layout.rules) + 1))
     # a part of a treebank shares the inventory of the whole; the grammar has the rules seen
     for r in np.flatnonzero(count).tolist():
         a, b, c = layout.rules[r].tolist()
@@ -226,7 +228,8 @@ def rule_tensors(
         sigma = means.sigma[a, :i]
         label = LabelMeans(means.z[a, :i], means.y[b, :j], means.y[c, :k])
         if layout.keeps[r]:
-            z, y, w = Z[groups[r], :i], Y[groups[r], :j], W[groups[r], :k]
+            at = order[first[r] : first[r + 1]]
+            z, y, w = Z[at, :i], Y[at, :j], W[at, :k]
             label = label._replace(z=label.z * probability)
             tensor = factored_tensor(z / sigma * probability, y, w, label, shrinkage)
         else:
@@ -288,20 +291,15 @@ class ProjectedSums:
             hit = found >= 0
             np.add.at(entry, found[hit], Z[rows.leaf[hit]])
             count += np.bincount(found[hit], minlength=layout.n_entries)
+        y, z, yz, root = np.zeros((4, n_symbols, m))
+        for total, found in ((y, Y), (z, Z), (yz, Y * Z)):
+            np.add.at(total, rows.label, found)
+        np.add.at(root, rows.label[rows.roots], Y[rows.roots])
         seldom = np.flatnonzero(layout.keeps[rows.rule])
-        return cls(
-            sum_rows(Y, rows.label, n_symbols),
-            sum_rows(Z, rows.label, n_symbols),
-            sum_rows(Y * Z, rows.label, n_symbols),
-            sum_rows(Y[rows.roots], rows.label[rows.roots], n_symbols),
-            entry,
-            count,
-            _rule_sums(rows, Y, Z, vectors.m, layout),
-            Instances(
-                rows.rule[seldom], Z[rows.parent[seldom]], Y[rows.left[seldom]],
-                Y[rows.right[seldom]],
-            ),
-        )  # fmt: skip
+        kept = Instances(
+            rows.rule[seldom], Z[rows.parent[seldom]], Y[rows.left[seldom]], Y[rows.right[seldom]]
+        )
+        return cls(y, z, yz, root, entry, count, _rule_sums(rows, Y, Z, vectors.m, layout), kept)
 
 
 def _rule_sums(
@@ -313,13 +311,14 @@ def _rule_sums(
 ) -> FloatArray:
     """Concatenate the sums of all rules that do not keep their instances."""
     flat = np.zeros(int(layout.start[-1]))
-    groups = group_rows(np.where(layout.keeps[rows.rule], -1, rows.rule), len(layout.rules))
-    for r, at in enumerate(groups):
-        if len(at):
-            a, b, c = m[layout.rules[r]].tolist()
-            z, y, w = Z[rows.parent[at], :a], Y[rows.left[at], :b], Y[rows.right[at], :c]
-            parts = [part.ravel() for part in RuleSums.of(z, y, w)]
-            flat[layout.start[r] : layout.start[r + 1]] = np.concatenate(parts)
+    order = np.argsort(rows.rule, kind="stable")
+    first = np.searchsorted(rows.rule[order], np.arange(len(layout.rules) + 1))
+    for r in np.flatnonzero((np.diff(first) > 0) & ~layout.keeps).tolist():
+        at = order[first[r] : first[r + 1]]
+        a, b, c = m[layout.rules[r]].tolist()
+        z, y, w = Z[rows.parent[at], :a], Y[rows.left[at], :b], Y[rows.right[at], :c]
+        parts = [part.ravel() for part in RuleSums.of(z, y, w)]
+        flat[layout.start[r] : layout.start[r + 1]] = np.concatenate(parts)
     return flat
 
 

@@ -26,7 +26,7 @@ from sapwood.constituency.grammar.constraints import (
     phrase_classes,
     word_entries,
 )
-from sapwood.core.arrays import FloatArray, IntArray, cell, ranges, starts_of
+from sapwood.core.arrays import FloatArray, IntArray, cell
 
 if TYPE_CHECKING:
     from sapwood.constituency.data.treebank import Treebank
@@ -145,8 +145,8 @@ def tag_weights(
     lexicon = prepared.grammar.lexicon
     rows = lexicon.vocabulary.rows(words)
     first, end = (lexicon.row_start[rows + side].astype(np.int64) for side in (0, 1))
-    entry = ranges(first, end)
     position = np.repeat(np.arange(len(words)), end - first)
+    entry = np.arange(len(position)) + (end - np.cumsum(end - first))[position]
     if least_ratio > 0.0:
         kept = prepared.plain.entry_ratio[entry] >= least_ratio
         if right is not None:
@@ -217,6 +217,18 @@ def pruned_forests(
         plain = plain_posteriors(prepared, words, tags, least_posterior, width, constraints)
         if plain is not None:
             yield plain
+
+
+def first_forest(
+    prepared: PreparedGrammar,
+    words: list[str],
+    pruning: Pruning,
+    constraints: Constraints | None = None,
+) -> ForestPosteriors | None:
+    """Posteriors of the plain grammar over the first pruned chart that has a parse, if any has."""
+    if len(words) == 1:
+        return one_word_posteriors(prepared, words[0], constraints)
+    return next(pruned_forests(prepared, words, *pruning[:2], constraints), None)
 
 
 def plain_posteriors(
@@ -369,17 +381,13 @@ def posteriors(prepared: PreparedGrammar, plain: ForestPosteriors) -> ForestPost
     The posteriors of a member without hidden states and features are those of its plain grammar.
     """
     if prepared.features is not None:
-        return _by_features(prepared, plain)
+        total, items, edges = _feature_posteriors(prepared, plain)
+        if total == -np.inf:
+            return None
+        return ForestPosteriors(plain.pruned, prepared, items, edges, plain.log_prob)
     if not prepared.grammar.is_plain:
         return _by_vectors(prepared, plain.pruned)
     return plain if plain.prepared is prepared else plain._replace(prepared=prepared)
-
-
-def _by_features(prepared: PreparedGrammar, plain: ForestPosteriors) -> ForestPosteriors | None:
-    total, items, edges = _feature_posteriors(prepared, plain)
-    if total == -np.inf:
-        return None
-    return ForestPosteriors(plain.pruned, prepared, items, edges, plain.log_prob)
 
 
 def _feature_posteriors(
@@ -457,11 +465,13 @@ def leaf_vectors(grammar: LatentGrammar, pruned: PrunedForest) -> tuple[Starts, 
     """
     forest, n_leaves = pruned.forest, len(pruned.entries)
     sizes = grammar.n_states[forest.symbol]
-    start = starts_of(sizes)
+    start = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=start[1:])
     vectors, stop = np.zeros(int(start[-1])), int(start[n_leaves])
     i, m = forest.start[:n_leaves].astype(np.int64), sizes[:n_leaves]
     place = np.repeat(grammar.lexicon.weight_start[pruned.entries] - start[:n_leaves], m)
-    down = np.repeat(-pruned.scale[cell(i, i + 1, len(pruned.words))], m)
+    n_before = i * len(pruned.words) - i * (i - 1) // 2  # cells of spans that start further left
+    down = np.repeat(-pruned.scale[n_before], m)
     vectors[:stop] = np.ldexp(grammar.lexicon.weights[place + np.arange(stop)], down)
     if len(pruned.factors):
         vectors[:stop] *= np.repeat(pruned.factors, m)

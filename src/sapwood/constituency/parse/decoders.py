@@ -14,24 +14,14 @@ parse gets its best pieces, side by side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.constituency.grammar.constraints import Constraints, has_labels
-from sapwood.constituency.parse.posteriors import split_codes
-from sapwood.core.arrays import FloatArray, IntArray, cell
-from sapwood.corpora.tree import ROOT, Tree
-
-if TYPE_CHECKING:
-    from sapwood.constituency.parse.posteriors import BracketPosteriors
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from sapwood.constituency.data.transform import restore_words
+from sapwood.constituency.grammar.constraints import Constraints, has_labels
 from sapwood.constituency.parse.charts import (
     SMALLEST,
     PrunedForest,
@@ -39,14 +29,21 @@ from sapwood.constituency.parse.charts import (
     sentence_log,
     tag_weights,
 )
+from sapwood.constituency.parse.posteriors import split_codes
+from sapwood.core.arrays import FloatArray, IntArray, cell
 from sapwood.core.errors import SapwoodError
+from sapwood.corpora.tree import ROOT, Tree
 
 if TYPE_CHECKING:
     from sapwood.constituency.grammar.latent_grammar import LatentGrammar
     from sapwood.constituency.parse.charts import ForestPosteriors
     from sapwood.constituency.parse.kernels.coarse import Tags
     from sapwood.constituency.parse.kernels.forest import Forest
-    from sapwood.constituency.parse.posteriors import ItemLabels, LabelledForest
+    from sapwood.constituency.parse.posteriors import (
+        BracketPosteriors,
+        ItemLabels,
+        LabelledForest,
+    )
     from sapwood.constituency.parse.prepared import PreparedGrammar
 
 Nodes = list[tuple[int, int, int, int]]  # (symbol, left place, right place, start), children first
@@ -395,28 +392,28 @@ def unconstrained_tree(
         is_used[whole[brackets.p[whole].argmax()]] = True  # a sentence has a label
     used = np.flatnonzero(is_used)
     used = used[np.argsort(-brackets.p[used], kind="stable")]
-    where = cell(start[used], end[used], n)
-    gain = np.bincount(where, brackets.p[used] - BRACKET_COST, n * (n + 1) // 2).astype(float)
-    labels_of: dict[int, list[str]] = {}
-    for place, name in zip(where.tolist(), label[used].tolist(), strict=True):
-        labels_of.setdefault(place, []).append(names[name])
+    gain = np.zeros((n, n + 1))
+    np.add.at(gain, (start[used], end[used]), brackets.p[used] - BRACKET_COST)
+    labels_of: dict[tuple[int, int], list[str]] = {}
+    for i, j, k in zip(start[used].tolist(), end[used].tolist(), label[used].tolist(), strict=True):
+        labels_of.setdefault((i, j), []).append(names[k])
     required = {} if constraints is None else constraints.required_labels()
     if constraints is not None:
         score -= _require(constraints, brackets, names, gain, labels_of)
         tags = _constrained_tags(tags, names, constraints)
     done: dict[tuple[int, int], tuple[Tree, ...]] = {}
-    for i, j, k in best_spans(gain, n)[::-1].tolist():  # children before parents
+    first, last = np.triu_indices(n)  # in the order of the cells
+    for i, j, k in best_spans(gain[first, last + 1], n)[::-1].tolist():  # children before parents
         if k:
             kids = done.pop((i, k)) + done.pop((k, j))
         else:
             kids = (Tree._trusted(names[tags[i]], (words[i],)),)
-        place = cell(i, j, n)
-        found = labels_of.get(place, [])
-        score += gain[place]
+        found = labels_of.get((i, j), [])
+        score += gain[i, j]
         ordered = chains.get(frozenset(found), tuple(found))
         if required and not has_labels(ordered, required.get((i, j), ())):
-            first = required[i, j]
-            ordered = (*first, *(name for name in ordered if name not in first))
+            outer = required[i, j]
+            ordered = (*outer, *(name for name in ordered if name not in outer))
         for name in reversed(ordered):
             kids = (Tree._trusted(name, kids),)
         done[i, j] = kids
@@ -430,7 +427,7 @@ def _require(
     brackets: BracketPosteriors,
     names: Sequence[str],
     gain: FloatArray,
-    labels_of: dict[int, list[str]],
+    labels_of: dict[tuple[int, int], list[str]],
 ) -> float:
     """Add gains for the required phrases that no tree without them can reach; their sum.
 
@@ -439,7 +436,7 @@ def _require(
     n = constraints.n
     label, start, end, is_tag = split_codes(brackets.code, n)
     for i, j, labels in constraints.required:
-        found = labels_of.setdefault(int(cell(i, j, n)), [])
+        found = labels_of.setdefault((i, j), [])
         found += [name for name in labels if name not in found]
         if not found:
             here = np.flatnonzero((start == i) & (end == j) & ~is_tag)
@@ -447,7 +444,7 @@ def _require(
             best = (*(names[k] for k in label[here].tolist()), *names)
             allowed = (x for x in best if x != ROOT and constraints.allows(i, j, (x,)))
             found.append(next(allowed))
-        gain[cell(i, j, n)] += n + 1.0
+        gain[i, j] += n + 1.0
     return (n + 1.0) * len(constraints.required)
 
 

@@ -230,10 +230,11 @@ def next_trees(pruned: PrunedForest, gains: Gains) -> Generator[Decoded, None, N
 
     forest = pruned.forest
     best, _ = best_derivations(forest, gains.items, gains.edges)
-    edges_of = group_rows(forest.head, len(best))
+    order = np.argsort(forest.head, kind="stable")
+    start = np.searchsorted(forest.head[order], np.arange(len(best) + 1))
 
     def incoming(item: int) -> Hyperedges:
-        edges = edges_of[item]
+        edges = order[start[item] : start[item + 1]]
         tails = np.column_stack([forest.left[edges], forest.right[edges]])
         return gains.items[item] + gains.edges[edges], tails, edges
 

@@ -34,13 +34,12 @@ from sapwood.constituency.parse.charts import (
     ForestPosteriors,
     Pruning,
     feature_log_sum,
+    first_forest,
     group_posteriors,
-    one_word_posteriors,
-    pruned_forests,
     sentence_posteriors,
 )
 from sapwood.constituency.parse.prepared import prepare, sentence_log_weight
-from sapwood.core.arrays import FloatArray, IntArray, ranges
+from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.corpora.tree import escape
 from sapwood.networks.network import Real, SentenceEncoder
 from sapwood.networks.scores import score_words_and_spans
@@ -95,8 +94,10 @@ class LabelTable(NamedTuple):
 
     def rows(self, symbol: IntArray) -> tuple[IntArray, IntArray]:
         """The labels of symbols: for each label, the index of its symbol, and its row here."""
-        first, end = self.start[symbol], self.start[symbol + 1]
-        return np.repeat(np.arange(len(symbol)), end - first), ranges(first, end)
+        first, n_labels = self.start[symbol], self.start[symbol + 1] - self.start[symbol]
+        index = np.repeat(np.arange(len(symbol)), n_labels)
+        before = np.cumsum(n_labels) - n_labels
+        return index, np.arange(len(index)) + (first - before)[index]
 
 
 def label_table(
@@ -304,7 +305,8 @@ class PreparedEnsemble:
         for owner, (plain, weight) in self._beside.items():
             log_prob = charted.get(owner)
             if log_prob is None:
-                log_prob = _plain_log_prob(plain, words, pruning, constraints)
+                chart = first_forest(prepare(plain), words, pruning, constraints)
+                log_prob = None if chart is None else chart.log_prob
             logs += [(weight, log_prob)] if log_prob is not None else []
         weights, log_probs = np.array(logs).reshape(-1, 2).T
         with np.errstate(divide="ignore"):  # a first group may have no weight
@@ -344,27 +346,17 @@ def unary_chains(grammars: Sequence[LatentGrammar]) -> dict[frozenset[str], tupl
     return {frozenset(chain): chain for chain in above}
 
 
-def _plain_log_prob(
-    grammar: LatentGrammar, words: list[str], pruning: Pruning, constraints: Constraints | None
-) -> float | None:
-    """Log-probability of a sentence under a plain grammar; None when it finds no parse."""
-    prepared = prepare(grammar)
-    if len(words) == 1:
-        plain = one_word_posteriors(prepared, words[0], constraints)
-    else:
-        plain = next(pruned_forests(prepared, words, *pruning[:2], constraints), None)
-    return None if plain is None else plain.log_prob
-
-
 class ChartGroup:
     """Members that share a chart, those with fewer states first."""
 
     def __init__(self, ensemble: Ensemble, group: Sequence[int], numbers: dict[str, int]) -> None:
         used = [k for k in group if ensemble.weights[k] > 0] or group[:1]
         by_size = sorted(used, key=lambda k: int(ensemble.grammars[k].n_states.sum()))
-        first = prepare(ensemble.members[by_size[0]])
-        others = [prepare(ensemble.members[k], chart_owner=first) for k in by_size[1:]]
-        self.members = [first, *others]
+        self.members: list[PreparedGrammar] = []
+        for k in by_size:
+            owner = self.members[0] if self.members else None
+            self.members.append(prepare(ensemble.members[k], owner, ensemble.grammars[k]))
+        first = self.members[0]
         self.weights = ensemble.weights[by_size]
         self.weight = float(self.weights.sum())
         self.combine = ensemble.combine
@@ -389,22 +381,10 @@ class ChartGroup:
         if member.features is None:
             found, free = (sentence_log_weight(member, words, x) for x in (constraints, None))
             return found.log - free.log if found.sign == free.sign == 1 else -np.inf
-        logs = [self._feature_log_sum(member, words, x, pruning) for x in (constraints, None)]
+        charts = [first_forest(member, words, pruning, x) for x in (constraints, None)]
+        logs = [-np.inf if x is None else x.log_prob if len(words) == 1
+                else feature_log_sum(member, x) for x in charts]  # fmt: skip
         return min(0.0, logs[0] - logs[1]) if np.isfinite(logs[1]) else -np.inf
-
-    def _feature_log_sum(
-        self,
-        member: PreparedGrammar,
-        words: list[str],
-        constraints: Constraints | None,
-        pruning: Pruning,
-    ) -> float:
-        """Log of the sum over a pruned forest by a member that scores spans by features."""
-        if len(words) == 1:
-            plain = one_word_posteriors(member, words[0], constraints)
-            return -np.inf if plain is None else plain.log_prob
-        plain = next(pruned_forests(member, words, *pruning[:2], constraints), None)
-        return -np.inf if plain is None else feature_log_sum(member, plain)
 
     def read_pruned(self, plain: ForestPosteriors) -> SentencePosteriors | None:
         """Posteriors of the group over a pruned forest; None for no parse."""

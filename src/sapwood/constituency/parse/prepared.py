@@ -84,12 +84,17 @@ _kept: WeakKeyDictionary[LatentGrammar, _Tables] = WeakKeyDictionary()
 _keeping = RLock()
 
 
-def prepare(member: Member, chart_owner: PreparedGrammar | None = None) -> PreparedGrammar:
+def prepare(
+    member: Member,
+    chart_owner: PreparedGrammar | None = None,
+    grammar: LatentGrammar | None = None,
+) -> PreparedGrammar:
     """A member with the tables of its chart grammar, which are made once.
 
     A chart owner is a prepared member that prunes alike (`shares_chart`): its tables are shared.
+    The chart grammar may be given where it is at hand.
     """
-    grammar = member.chart_grammar
+    grammar = member.chart_grammar if grammar is None else grammar
     with _keeping:
         tables = _kept.get(grammar)
         if tables is None:
@@ -103,7 +108,8 @@ def prepare_grammars(model: Model) -> list[PreparedGrammar]:
     prepared: dict[int, PreparedGrammar] = {}
     for group in model.groups:
         for place in group:
-            prepared[place] = prepare(model.grammars[place], prepared.get(group[0]))
+            grammar = model.grammars[place]
+            prepared[place] = prepare(grammar, prepared.get(group[0]), grammar)
     return [prepared[place] for place in range(len(prepared))]
 
 

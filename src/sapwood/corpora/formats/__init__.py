@@ -58,6 +58,7 @@ def read_trees(
     keep_functions: bool = False,
     skipped: list[CorpusError] | None = None,
     left_out: list[str] | None = None,
+    memory: tuple[float, str] | None = None,
 ) -> Iterator[Tree]:
     """Stream the trees of files, folders, globs or open files, in order, as they are written.
 
@@ -76,6 +77,9 @@ def read_trees(
         When given, a broken tree is skipped and its error appended here; when None, it is raised.
     left_out
         When given, the files of folders that were passed over are appended.
+    memory
+        Bytes that the caller keeps for each byte of text, and what to do where these are not free:
+        then nothing is read.
 
     Raises
     ------
@@ -88,7 +92,7 @@ def read_trees(
     >>> [tree.label for tree in read_trees(io.StringIO("(S (X a)) (NP (X b) (Y c))"))]
     ['S', 'NP']
     """
-    for source in treebank_files(sources, encoding, left_out):
+    for source in treebank_files(sources, encoding, left_out, memory=memory):
         with open_lines(source, encoding) as (name, lines):
             yield from read_lines(
                 lines, name, format, skipped=skipped, keep_functions=keep_functions
@@ -347,10 +351,12 @@ def treebank_files(
     left_out: list[str] | None = None,
     *,
     also: tuple[str, ...] = (),
+    memory: tuple[float, str] | None = None,
 ) -> list[Source]:
     """The files that sources stand for; in folders, those with the endings of treebanks or `also`.
 
     Files of uncertain kind are opened in the given encoding and recognised by their beginning.
+    `memory` is that of `read_trees`.
     """
 
     def holds_trees(path: Path) -> bool:
@@ -365,4 +371,5 @@ def treebank_files(
         except CorpusError:
             return False
 
-    return expand(sources, (*TREEBANK_SUFFIXES, *also), is_wanted=holds_trees, left_out=left_out)
+    endings = (*TREEBANK_SUFFIXES, *also)
+    return expand(sources, endings, is_wanted=holds_trees, left_out=left_out, memory=memory)

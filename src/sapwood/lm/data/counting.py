@@ -55,10 +55,10 @@ from sapwood.lm.data.ngrams import (
     KnownWords,
     NgramCounts,
     Rows,
-    count_rows,
+    Words,
+    count_ngram_keys,
     load_counts,
     merge_runs,
-    ngrams_of,
     table_of,
 )
 
@@ -94,10 +94,6 @@ class CountSettings:
     order: int = 3
     is_stream: bool = False
     memory: int = DEFAULT_MEMORY
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.order <= MAX_ORDER:
-            raise SapwoodError(f"n-grams of order {self.order}: expected 1 to {MAX_ORDER}")
 
 
 @dataclass(frozen=True)
@@ -311,10 +307,13 @@ def count_words(shard: TextShard) -> Counter[bytes]:
     return Counter(dict(zip(words, counts.tolist(), strict=True)))
 
 
-def shard_ngrams(
-    shard: TextShard, data: bytes, ids: KnownWords, order: int, *, is_stream: bool
-) -> Rows:
-    """The n-gram that ends at each word of a shard with the text `data`, and at each line's end."""
+def shard_words(
+    shard: TextShard, data: bytes, ids: KnownWords, *, is_stream: bool
+) -> tuple[Words, int]:
+    """The words of a shard with the text `data` by number, and how many of them lead to it.
+
+    Sentences have their starts and ends; a stream has none, but the last words before the shard.
+    """
     from sapwood.lm.kernels.text import LINE_END
 
     data += b"\n"  # the last line may have no end
@@ -324,7 +323,7 @@ def shard_ngrams(
     if is_stream:
         lead = np.fromiter(map(ids.__getitem__, shard.lead), np.uint32, len(shard.lead))
         stream = np.concatenate([lead, own[tokens[tokens != LINE_END]]])
-        return ngrams_of(stream, order, len(lead))
+        return stream, len(lead)
     is_end = tokens == LINE_END
     # Blank lines are no sentences: an end that follows another, or the start of the text, is none.
     is_kept = ~is_end
@@ -335,7 +334,7 @@ def shard_ngrams(
     place = np.arange(len(is_end)) + np.cumsum(is_end) - is_end + 1
     found[place[is_end]] = END
     found[place[~is_end]] = own[tokens[tokens != LINE_END]]
-    return ngrams_of(found, order)
+    return found, 0
 
 
 class CountJob(NamedTuple):
@@ -379,7 +378,7 @@ def row_type(width: int) -> np.dtype[Any]:
     return np.dtype([("key", np.uint64, (width,)), ("count", np.uint32)])
 
 
-def write_run(shard: TextShard, job: CountJob) -> SortedRun:
+def write_run(shard: TextShard, job: CountJob) -> list[SortedRun]:
     """Count a shard into a sorted run on disk, unless there is a run of the same text.
 
     The name of a run has the checksum of its text: the text may have changed since it was counted,
@@ -389,12 +388,12 @@ def write_run(shard: TextShard, job: CountJob) -> SortedRun:
     path = job.folder / f"run-{shard.number:06d}-{sha256(data).hexdigest()[:16]}"
     width = -(-order // (64 // job.ids.bits))
     if not path.exists():
-        ngrams = shard_ngrams(shard, data, job.ids, order, is_stream=job.settings.is_stream)
-        keys, counts = count_rows(ngrams, job.ids.bits)
+        words, n_lead = shard_words(shard, data, job.ids, is_stream=job.settings.is_stream)
+        keys, counts = count_ngram_keys(words, n_lead, order, job.ids.bits)
         rows = np.empty(len(keys), row_type(width))
         rows["key"], rows["count"] = keys, counts
         write_bytes(path, rows.tobytes())
-    return SortedRun.at(path, width)
+    return [SortedRun.at(path, width)]
 
 
 def count_runs(
@@ -411,6 +410,8 @@ def count_runs(
     words
         The vocabulary to count in, all others being the unknown word; None for the text's own.
     """
+    if not 1 <= settings.order <= MAX_ORDER:
+        raise SapwoodError(f"n-grams of order {settings.order}: expected 1 to {MAX_ORDER}")
     engine = _within(settings.memory, engine)
     n_lead = settings.order - 1 if settings.is_stream else 0
     shards = cut_text(sources, folder, n_lead=n_lead)
@@ -423,8 +424,11 @@ def count_runs(
     _remove_other_runs(folder, shards, words, settings)
     job = CountJob(KnownWords(words), settings, folder)
     with step("counting n-grams", total=1):
-        runs = list(engine.gather(engine.map(write_run, placed, job)))
-    order, is_stream, memory = settings.order, settings.is_stream, settings.memory
+        runs = engine.total(write_run, placed, job)
+    # The memory of counting is still held; allocators give little of it back.
+    held = max(_BASE, (peak_memory() or 0) + _WRITING)
+    memory = max(settings.memory - held, settings.memory // 8)
+    order, is_stream = settings.order, settings.is_stream
     return SortedRuns(words, runs, job.ids.bits, order, is_stream, memory, engine.jobs_here)
 
 
@@ -493,11 +497,8 @@ class SortedRuns(NamedTuple):
 
     def _cuts(self) -> list[int]:
         """Where ranges of about equal size start: first numbers of keys."""
-        given = self.memory
-        # The memory of counting is still held; allocators give little of it back.
-        held = max(_BASE, (peak_memory() or 0) + _WRITING)
         # As many ranges as there are jobs are merged while one is written.
-        most = max(1, max(given - held, given // 8) // (_BYTES_A_ROW * (self.jobs + 1)))
+        most = max(1, self.memory // (_BYTES_A_ROW * (self.jobs + 1)))
         n_ranges = -(-sum(run.n_rows for run in self.runs) // most)
         fences = np.sort(np.concatenate([run.fences for run in self.runs]))
         places = np.arange(1, n_ranges) * len(fences) // max(1, n_ranges)
@@ -558,13 +559,12 @@ def read_counts(
 ) -> NgramCounts:
     """Counts of an order from a file of counts or from text; rarer words are the unknown word."""
     if len(sources) == 1 and is_parquet(sources[0]):
-        counts = load_counts(Path(sources[0]))
+        counts = load_counts(Path(sources[0]), order, min_count)
         if is_stream and not counts.is_stream:
             msg = f"{sources[0]}: counted with ends of sentences, not as a stream"
             raise SapwoodError(msg, hint="leave --stream out, or count with --stream")
-    else:
-        counts = count_text(sources, CountSettings(order, is_stream), engine=engine)
-    return counts.reduce(order, min_count)
+        return counts
+    return count_text(sources, CountSettings(order, is_stream), engine=engine).cut_words(min_count)
 
 
 def as_counts(source: TextLike, order: int, engine: Engine | None = None) -> NgramCounts:
@@ -577,7 +577,7 @@ def as_counts(source: TextLike, order: int, engine: Engine | None = None) -> Ngr
     """
     if isinstance(source, (str, Path)):
         if is_parquet(source):
-            return load_counts(Path(source)).shorten(order)
+            return load_counts(Path(source), order)
         return count_text(source, CountSettings(order=order), engine=engine)
     hint = "give counts, the path of a text, or sentences as lists of words"
     found = list(source) if isinstance(source, Iterable) and not isinstance(source, dict) else None

@@ -38,6 +38,7 @@ NOTHING, START, END, UNKNOWN = 0, 1, 2, 3
 SPECIAL = ("<nothing>", "<s>", "</s>", "<unk>")
 RESERVED = frozenset(SPECIAL[:UNKNOWN])  # no text may have these as words
 RESERVED_HINT = "leave it out: one sentence a line has its start and end by itself"
+Words = npt.NDArray[np.uint32]  # [n]: words of a text by their numbers
 Rows = npt.NDArray[np.uint32]  # [n, order]: n-grams, the last word first
 MAX_ORDER = 5
 Keys = npt.NDArray[np.uint64]  # [n, 1 or 2]
@@ -111,10 +112,6 @@ class NgramCounts:
         table = merge_rows(rows, self.counts, n_kept)
         return NgramCounts(self.words[:n_kept], word_counts, *table, self.is_stream)
 
-    def reduce(self, order: int, min_count: int) -> NgramCounts:
-        """The same text in n-grams of a lower order, with rarer words as the unknown word."""
-        return self.shorten(order).cut_words(min_count)
-
     def shorten(self, order: int) -> NgramCounts:
         """The same text in n-grams of a lower order."""
         if order > self.order:
@@ -141,7 +138,7 @@ class KnownWords(dict[bytes, int]):
         return UNKNOWN
 
 
-def ngrams_of(found: npt.NDArray[np.uint32], order: int, n_lead: int = 0) -> Rows:
+def ngrams_of(found: Words, order: int, n_lead: int = 0) -> Rows:
     """The n-gram that ends at each of some words, except starts of sentences and the lead.
 
     Examples
@@ -241,9 +238,9 @@ def merge_rows(rows: Rows, counts: Counts, n_words: int) -> tuple[Rows, Counts]:
     return merge_runs([(pack_rows(rows, bits), counts)], rows.shape[1], bits)
 
 
-def count_rows(rows: Rows, bits: int) -> tuple[Keys, Counts]:
-    """The key of every different row, sorted, and how often the row is there."""
-    keys = pack_rows(rows, bits)
+def count_ngram_keys(found: Words, n_lead: int, order: int, bits: int) -> tuple[Keys, Counts]:
+    """The key of every different n-gram of `ngrams_of`, sorted, and how often it is there."""
+    keys = pack_rows(ngrams_of(found, order, n_lead), bits)
     if keys.shape[1] > 1:
         return merge_keys([(keys, np.ones(len(keys), np.int64))])
     column = np.sort(keys[:, 0])[:, None]  # sorting values is several times as fast as places
@@ -320,8 +317,8 @@ def _text_column(pa: Any, words: Any, numbers: Any) -> Any:
     return pa.DictionaryArray.from_arrays(indices, words.take(pa.array(used)))
 
 
-def load_counts(path: Path) -> NgramCounts:
-    """Read a file of counts.
+def load_counts(path: Path, order: int | None = None, min_count: int = 1) -> NgramCounts:
+    """Read a file of counts, perhaps in a lower order and with rarer words as the unknown word.
 
     Raises
     ------
@@ -331,7 +328,7 @@ def load_counts(path: Path) -> NgramCounts:
     pa, pq = _pyarrow()
     try:
         with path.open("rb") as raw:
-            return _read_counts(pq.ParquetFile(raw), path)
+            counts = _read_counts(pq.ParquetFile(raw), path)
     except (
         OSError,
         ValueError,
@@ -342,6 +339,7 @@ def load_counts(path: Path) -> NgramCounts:
     ) as error:
         msg = f"{path}: not a complete file of counts ({' '.join(str(error).split())[:80]})"
         raise ModelFormatError(msg, hint="name a file that `sapwood lm count` wrote") from error
+    return counts.shorten(order or counts.order).cut_words(min_count)
 
 
 def _read_counts(file: Any, path: Path) -> NgramCounts:

@@ -307,11 +307,15 @@ class BigramEM:
             fixed = None if self.is_r_free else now.r
             return BigramStates(*maximise_states(R, S * now.s, u, self.prior, r=fixed))
 
+        def score(now: EMResult[BigramStates, Expected]) -> float:
+            assert held is not None
+            return held.value(source.fetch(now.parameters))
+
         steps = EMSteps[BigramStates, Expected](
             source.expect,
             maximise,
             lambda now, counts: counts[2],
-            None if held is None else lambda now: held.value(source.fetch(now.parameters)),
+            None if held is None else score,
         )
         stop = EMStop(
             self.iterations, patience=self.patience, keeps_latest=True, evaluates_last=False

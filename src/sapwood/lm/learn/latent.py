@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from sapwood.core.arrays import FloatArray, IntArray
-from sapwood.core.errors import SapwoodError, count, require_memory
+from sapwood.core.errors import SapwoodError, require_memory
 from sapwood.core.learner import (
     Domain,
     Estimator,
@@ -29,7 +29,7 @@ from sapwood.core.learner import (
 from sapwood.core.progress import counted, step
 from sapwood.core.training_loops import iterate_em
 from sapwood.lm.data.counting import CountsLike, as_counts
-from sapwood.lm.data.ngrams import NOTHING, START, UNKNOWN, NgramCounts, first_of_runs
+from sapwood.lm.data.ngrams import NOTHING, START, UNKNOWN, NgramCounts
 from sapwood.lm.learn.bigram_em import (
     BigramEM,
     BigramStates,
@@ -167,12 +167,12 @@ class LanguageEstimator(Estimator, ABC):
             counts = source.shorten(order)
         else:
             counts = as_counts(source, order, self._engine())
-        work = f"training on {len(counts.words):,} words"
+        amounts = [(len(counts.words), "word")]
         hint = "count rare words as unknown with a larger --min-count, or use a smaller --order"
         if "n_states" in given:
-            work = f"{work} with {count(given['n_states'], 'state')}"
+            amounts.append((given["n_states"], "state"))
             hint = f"use fewer --states, {hint}"
-        require_memory(self.memory_needed(counts), work, hint)
+        require_memory(self.memory_needed(counts), "training on", hint, *amounts)
         return counts
 
     def _record(
@@ -327,7 +327,7 @@ class LatentTrigram(LatentEstimator):
 
     def memory_needed(self, counts: NgramCounts) -> float:
         """Bytes as for a latent bigram, and of the states of every pair of words."""
-        n_pairs = len(first_of_runs(counts.rows[:, :2]))
+        n_pairs = 1 + int((counts.rows[1:, :2] != counts.rows[:-1, :2]).any(axis=1).sum())
         return super().memory_needed(counts) + 4 * PAIR_COPIES * n_pairs * self.n_states
 
     def add_pairs(self, bigram: BigramModel, counts: NgramCounts) -> LatentTrigramModel:

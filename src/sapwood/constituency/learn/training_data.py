@@ -1,4 +1,6 @@
-"""Counts of a treebank, and the lexicon of its plain grammar: P(word | tag) for any word.
+"""`TrainingData`: a treebank counted for all learners, with its plain grammar and lexicon.
+
+The lexicon gives P(word | tag) for any word.
 
 Notation
 --------
@@ -23,18 +25,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array, csr_array
 
 from sapwood.constituency.data.transform import Inventory
-from sapwood.constituency.data.treebank import Treebank
-from sapwood.constituency.grammar.latent_grammar import Lexicon
+from sapwood.constituency.data.treebank import SHARD_NODES, StoredTreebank, Treebank
+from sapwood.constituency.grammar.latent_grammar import CoarseWeights, LatentGrammar, Lexicon
 from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.corpora.tree import uses_penn_tags
 from sapwood.corpora.vocabulary import UNKNOWN, Vocabulary, signatures
+from sapwood.execute import Engine
+
+if TYPE_CHECKING:
+    from sapwood.constituency.learn.features import Features, FeatureSettings, NodeProjection
+    from sapwood.execute import Placed
 
 Rows = npt.NDArray[np.int64]
 RARE = 2  # words seen at most this often also stand for the unknown words of their class
@@ -335,3 +343,77 @@ class WordClasses(NamedTuple):
         tag = shard.label[leaf].astype(np.int64) - len(shard.inventory.phrases)
         rows = (self.own_row[word], self.class_of_word[is_first, word])
         return np.stack([lexicon.find_entries(row, tag) for row in rows])
+
+
+class TrainingData:
+    """A treebank counted for all learners: trees in shards, counts, and the plain grammar.
+
+    Attributes
+    ----------
+    shards
+        The trees, where the engine has placed them.
+    counts : TreebankCounts
+        Counts of rules, symbols, roots and words.
+    grammar : LatentGrammar
+        The plain grammar of relative frequencies.
+    sizes
+        Numbers of trees and tokens, for the records of models.
+    classes : WordClasses
+        The rows of the lexicon that each word is an instance of.
+    sorted_trees, features, projections
+        Caches, filled by the learners that need them: trees sorted for EM, features of all nodes
+        by their settings, and projections by settings, number of states and seed.
+    """
+
+    def __init__(
+        self, bank: Treebank | StoredTreebank, lexicon: LexiconSettings, engine: Engine
+    ) -> None:
+        self.inventory, self.engine = bank.inventory, engine
+        self.shards = engine.place(bank.shards())
+        self.counts = engine.total(TreebankCounts.of, self.shards)
+        self.n_trees = int(self.counts.roots.sum())
+        self.sizes = {"trees": self.n_trees, "tokens": int(self.counts.lexical_count.sum())}
+        record = {"method": "pcfg", **self.sizes}
+        self.grammar = relative_frequency_grammar(self.counts, self.inventory, lexicon, record)
+        self.classes = WordClasses.of(self.counts, self.inventory, self.grammar.lexicon)
+        self.sorted_trees: Placed | None = None
+        self.features: dict[FeatureSettings, Features] = {}
+        self.projections: dict[tuple[FeatureSettings, int, int], NodeProjection] = {}
+
+    @property
+    def n_nodes_here(self) -> int:
+        """Number of nodes in memory at once; a binary tree over n words has 2n - 1."""
+        nodes = 2 * self.sizes["tokens"] - self.n_trees
+        is_whole = self.engine.has_shards_here
+        return nodes if is_whole else min(nodes, self.engine.jobs_here * SHARD_NODES)
+
+    def digest(self) -> str:
+        """Return a checksum of the trees, their order and the numbers of their symbols."""
+        parts = self.engine.gather(self.engine.map(Treebank.digest, self.shards))
+        return sha256("".join(parts).encode()).hexdigest()
+
+
+def relative_frequency_grammar(
+    counts: TreebankCounts, inventory: Inventory, settings: LexiconSettings, record: dict[str, Any]
+) -> LatentGrammar:
+    """Return the plain grammar of counts, whose weights are relative frequencies.
+
+    w(a -> b c) = n(a -> b c) / n(a),    root(a) = n(root = a) / n(trees)
+    """
+    seen = counts.rules > 0  # a part of a treebank shares the inventory of the whole
+    rules = inventory.rules[seen]
+    weights = counts.rules[seen] / counts.symbols[rules[:, 0]]
+    root = counts.roots / counts.roots.sum()
+    lexicon = estimate_lexicon(counts, inventory, settings)
+    return LatentGrammar(
+        phrases=inventory.phrases,
+        tags=inventory.tags,
+        n_states=np.ones(len(root), dtype=np.int64),
+        root=root,
+        rules=rules,
+        rule_weights=weights,
+        lexicon=lexicon,
+        coarse=CoarseWeights(root, weights, lexicon.weights),
+        transform=inventory.transform,
+        record=record,
+    )
