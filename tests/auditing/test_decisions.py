@@ -252,3 +252,22 @@ def test_parts_that_stand_alone_have_patches(tmp_path: Path) -> None:
         pieces = [Replacement(*one) for k in some for one in known["parts"][k]]
         expected = replace_in(before + TREE, BracketCorrector()(before + TREE, decided))
         assert before + replace_in("".join(known["old"]), pieces) == expected
+
+
+def test_parts_that_change_the_same_characters_have_patches_apart(tmp_path: Path) -> None:
+    """Two parts each remove the same bracket: either stands alone, both together do not."""
+    file = tmp_path / "a.mrg"
+    old = "(TOP (S (A a) (X (B b) (C c)) (D d)))"
+    file.write_text(f"{old}\n")
+    new = "(TOP (S (Y (A a) (B b)) (Z (C c) (D d))))"
+    parts = [
+        of_part("boundary", [["X", 1, 3]], [["Y", 0, 2]]),
+        of_part("boundary", [["X", 1, 3]], [["Z", 2, 4]]),
+        of_part("tag", [["D", 3, 4]], [["E", 3, 4]]),
+    ]
+    row = {"id": "1", "file": str(file), "line": 1, "tree": 1, "annotated_tree": old,
+           "suggested_tree": new.replace("(D d)", "(E d)"), "parts": parts}  # fmt: skip
+    (found,) = with_patches([row], BracketCorrector())
+    assert found["part_patches"]["sets"][:3] == [[0], [1], [2]]
+    assert [0, 1] not in found["part_patches"]["sets"]
+    assert [0, 2] in found["part_patches"]["sets"]

@@ -54,7 +54,7 @@ def test_brackets_are_audited(own: Client, bank: sw.Treebank) -> None:
     text = "\n".join(map(str, bank[:60])) + "\n(S (NP oops\n"
     own.post("/api/audit?title=a.mrg&folds=2", content=text.encode(), headers=BYTES)
     run = wait_for_audit(own)
-    assert run["state"] == "done", run
+    assert run["state"] == "done", run["error"]
     report = own.get("/api/audit/report").json()
     assert report["findings"][-1]["kind"] == "unreadable"
     assert report["findings"][0]["patch"]

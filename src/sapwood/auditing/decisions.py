@@ -42,6 +42,8 @@ _PACK: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
     ".bz2": (bz2.decompress, bz2.compress),
 }
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # as text files are read: all three ends
+_PATCH_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_LONE_RETURN = re.compile(r"\r(?!\n)")
 _FIELDS: dict[str, type | tuple[type, ...]] = {
     "id": str, "file": str, "line": int, "tree": int, "decision": str, "annotated_tree": str,
     "suggested_tree": str,
@@ -328,18 +330,22 @@ def patch_of(text: str, replacements: Sequence[Replacement]) -> dict[str, Any] |
     """
     if not replacements:
         return None
-    start = min(one.start for one in replacements)
-    end = max(max(one.end, one.start + 1) for one in replacements)
-    first = text.rfind("\n", 0, start) + 1
-    last = text.find("\n", end - 1) + 1 or len(text)
+    first, last = _lines_around(text, replacements)
     moved = [Replacement(one.start - first, one.end - first, one.text) for one in replacements]
     old, new = text[first:last], replace_in(text[first:last], moved)
-    if re.search(r"\r(?!\n)", old):
+    if _LONE_RETURN.search(old):
         return None
     return {
         "line": text.count("\n", 0, first) + 1,
-        "old": re.findall(r"[^\n]*\n|[^\n]+", old), "new": re.findall(r"[^\n]*\n|[^\n]+", new),
+        "old": _PATCH_LINE.findall(old), "new": _PATCH_LINE.findall(new),
     }  # fmt: skip
+
+
+def _lines_around(text: str, replacements: Sequence[Replacement]) -> tuple[int, int]:
+    """Where the lines that replacements change start and end; these lines end with a line feed."""
+    start = min(one.start for one in replacements)
+    end = max(max(one.end, one.start + 1) for one in replacements)
+    return text.rfind("\n", 0, start) + 1, text.find("\n", end - 1) + 1 or len(text)
 
 
 def patches_of_parts(text: str, decision: Decision, correct: Correct) -> dict[str, Any] | None:
@@ -358,11 +364,11 @@ def patches_of_parts(text: str, decision: Decision, correct: Correct) -> dict[st
         return None
     alone = [_accepting(decision, [k], text, correct) or [] for k in range(n)]
     every = [one for some in alone for one in some]
-    whole = patch_of(text, every) if every else None
-    if whole is None:
+    if not every:
         return None
-    first = text.rfind("\n", 0, min(one.start for one in every)) + 1
-    last = first + sum(map(len, whole["old"]))
+    first, last = _lines_around(text, every)
+    if _LONE_RETURN.search(text, first, last):
+        return None
     inside = [
         [Replacement(one.start - first, one.end - first, one.text) for one in some]
         for some in alone
@@ -382,7 +388,9 @@ def patches_of_parts(text: str, decision: Decision, correct: Correct) -> dict[st
     if not sets:
         return None
     parts = [[list(one) for one in some] for some in inside]
-    return {"line": whole["line"], "old": whole["old"], "parts": parts, "sets": sets}
+    line = text.count("\n", 0, first) + 1
+    old = _PATCH_LINE.findall(text[first:last])
+    return {"line": line, "old": old, "parts": parts, "sets": sets}
 
 
 def _accepting(
