@@ -37,6 +37,7 @@ PLAN = (
     ("parsing.py", ("spectral.sapwood",), ("spectral.sapwood", "best.sapwood")),
     ("constraints.py", ("spectral.sapwood", "--limit", "60"), ("em.sapwood",)),
     ("running_text.py", ("--documents", "100", "--sentences", "2000", "--characters", "2000"), ()),
+    ("english_models.py", ("--tokens",), ()),
     ("surprisal.py", ("--states", "8", "--words", "500"), ()),
     (
         "audit.py",

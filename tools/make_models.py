@@ -105,7 +105,9 @@ class Recipe:
     arcs: tuple[str, ...] = ("--method", "best", "--budget", "none")
     grammar_weight: float = 0.0
     compression: Compression = field(
-        default_factory=lambda: Compression(least_word_vectors=8, least_forms=128, least_ratio=0.01)
+        default_factory=lambda: Compression(
+            least_words=2, least_word_vectors=8, least_forms=128, least_ratio=0.01
+        )
     )
     arc_compression: ArcCompression = field(default_factory=lambda: ArcCompression(least_forms=8))
     joined: dict[str, str] = field(

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 import sapwood as sw
 from sapwood.core.errors import ModelFormatError
-from sapwood.networks.network import N_SPECIAL, Network, VectorRows
+from sapwood.networks.network import N_SPECIAL, Network, RowSums, VectorRows, look_up
 from sapwood.networks.rounding import MOST_CODE, decode_rows, drop_rare, encode_rows, round_rows
 
 NUMBERS = st.floats(-100, 100, width=32)
@@ -132,3 +132,12 @@ def test_nothing_is_dropped_below_one(network: Network, bank: sw.Treebank) -> No
     same = drop_rare(network, [tree.words() for tree in bank], 1, 1)
     assert (same.familiar == network.familiar).all()
     assert (same.form_vectors == network.form_vectors).all()
+
+
+def test_sums_of_rows_are_those_of_the_sparse_matrix_bit_for_bit() -> None:
+    rng = np.random.default_rng(3)
+    table = rng.normal(size=(40, 6)).astype(np.float32)
+    rows = rng.integers(-1, 40, size=(30, 5))
+    rows[0] = -1
+    looked, _ = look_up(table, rows)
+    assert (RowSums(rows) @ table).tobytes() == (looked.words @ looked.vectors).tobytes()

@@ -216,12 +216,10 @@ def _check_options(chosen: Method, method: str, given: Mapping[str, Any]) -> Non
 
 
 def _read_bracketed(file: str) -> list[Any]:
-    from sapwood.corpora.files import TREE_BYTES, require_reading_memory
-    from sapwood.corpora.formats import read_trees, treebank_files
+    from sapwood.corpora.files import FEWER_TREES, TREE_BYTES
+    from sapwood.corpora.formats import read_trees
 
-    files = treebank_files(file)
-    require_reading_memory(files, TREE_BYTES)
-    return list(read_trees(files))
+    return list(read_trees(file, memory=(TREE_BYTES, FEWER_TREES)))
 
 
 def _read_strings(file: str) -> Counter[tuple[str, ...]]:
@@ -236,7 +234,7 @@ def _read_strings(file: str) -> Counter[tuple[str, ...]]:
     name = source_name(file)
     require_reading_memory([file], WORD_BYTES, FEWER_SENTENCES, "text")
     try:
-        lines = refuse_other_kinds(stream_lines(file), file, name)
+        lines = refuse_other_kinds(stream_lines(file), file)
         # Equal symbols are one object, so that memory holds each of them once.
         strings = (tuple(map(intern, words)) for _, words in with_lines(lines))
         found = Counter(words for words in strings if words)

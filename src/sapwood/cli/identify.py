@@ -393,11 +393,10 @@ def _estimator(
 def score_unmixed(model: UniformTreeModel, file: str, *, as_json: bool) -> None:
     """Print the log-probability of each sentence, given its length."""
     from sapwood.core.arrays import SignedLog
-    from sapwood.corpora.files import source_name
     from sapwood.corpora.sentences import refuse_other_kinds, split_words
 
     report = ScoreReport("sentences", is_probabilistic=True)
-    for line in refuse_other_kinds(stream_lines(file), file, source_name(file)):
+    for line in refuse_other_kinds(stream_lines(file), file):
         words = split_words(line)
         log = float(model.log_probs([words])[0]) if words else 0.0
         report.add(SignedLog(log, int(log > -inf)), len(words))

@@ -112,12 +112,11 @@ def open_given(
     return open_source(path, bits=bits)
 
 
-def know_encoder(path: Path | None) -> None:
-    """Tell models where the encoder or the word vectors are that they need, if it was said."""
-    if path is not None:
-        from sapwood.networks.pretrained.source import use_encoder
+def know_encoder(path: Path) -> None:
+    """Give models the encoder or the word vectors that they need."""
+    from sapwood.networks.pretrained.source import use_encoder
 
-        use_encoder(path.expanduser())
+    use_encoder(path.expanduser())
 
 
 def stream_lines(
@@ -306,12 +305,10 @@ class TreeReading:
 
     def _read(self, source: str) -> Iterator[Tree]:
         """The trees of a file, all of which are to be in memory at once."""
-        from sapwood.corpora.files import TREE_BYTES, require_reading_memory
-        from sapwood.corpora.formats import read_trees, treebank_files
+        from sapwood.corpora.files import FEWER_TREES, TREE_BYTES
+        from sapwood.corpora.formats import read_trees
 
-        files = treebank_files(source, self.encoding, self.left_out)
-        require_reading_memory(files, TREE_BYTES)
-        return read_trees(files, **self.options() | {"left_out": None})
+        return read_trees(source, memory=(TREE_BYTES, FEWER_TREES), **self.options())
 
     def _some(self, trees: Iterable[Tree], source: str) -> list[Tree]:
         found = list(trees)

@@ -190,7 +190,7 @@ def _lines(file: str, name: str, model: Any, text: Text, *, join: bool) -> Itera
     lines = stream_lines(file)
     if join:
         tokenise = PennTokenizer(known)
-        for line in refuse_other_kinds(lines, file, name):
+        for line in refuse_other_kinds(lines, file):
             yield _joined(line, tokenise)
         return
     if not is_text:
@@ -199,7 +199,7 @@ def _lines(file: str, name: str, model: Any, text: Text, *, join: bool) -> Itera
         some = text.how.sentences(lines, name, PENN, known)
         found = (sentence.words for sentence in some)
     else:
-        found = map(split_words, refuse_other_kinds(lines, file, name))
+        found = map(split_words, refuse_other_kinds(lines, file))
     for words in found:
         yield _Sentence(words, [], [])
 

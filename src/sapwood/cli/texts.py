@@ -135,7 +135,7 @@ class Text:
         from sapwood.corpora.sentences import refuse_other_kinds
 
         if self.trees is None:
-            lines = refuse_other_kinds(lines, file, source_name(file), hints)
+            lines = refuse_other_kinds(lines, file, hints)
         known = model.grammars[0].lexicon.words
         return self.how.sentences(lines, source_name(file), convention_of(model, PENN), known)
 
@@ -156,7 +156,6 @@ class Text:
             What to do where lines are `trees`, or hold words that are not `tokens`, by the options
             of the command.
         """
-        from sapwood.corpora.files import source_name
         from sapwood.corpora.sentences import (
             doubt_sentences,
             doubt_tokenising,
@@ -170,7 +169,7 @@ class Text:
         # the members of an ensemble share a vocabulary
         known = model.grammars[0].lexicon.words
         if self.trees is None:
-            lines = refuse_other_kinds(lines, file, source_name(file), hints)
+            lines = refuse_other_kinds(lines, file, hints)
         tell = lambda *doubt: warn([doubt])  # noqa: E731
         sentences = map(split_words, lines)
         if self.trees is False:

@@ -71,15 +71,36 @@ def defer_signals(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
 
 
 MOST_SECONDS = 2.0  # of interpretation in a process; after that every kernel is compiled
+QUICK_SECONDS = 0.3  # likewise, where kernels that are there need not be loaded
 _spent = 0.0
 
 
 class _KernelCalls(local):
     is_short = False  # whether the thread does short work
+    is_only_one = False  # whether that is probably all its work: see `only_work`
     n_calls = 0  # of kernels that were interpreted
 
 
 kernel_calls = _KernelCalls()
+
+
+def may_interpret(is_kept: Callable[[], bool]) -> bool:
+    """Whether a kernel is interpreted in short work, given whether it was compiled before."""
+    return (kernel_calls.is_only_one and _spent < QUICK_SECONDS) or not is_kept()
+
+
+@contextmanager
+def only_work() -> Iterator[None]:
+    """Interpret kernels in short work even where compiled ones are there.
+
+    To load the kernels of a network takes half a second, to read one short sentence with it in
+    plain Python a tenth. Results may differ in their last digits.
+    """
+    kernel_calls.is_only_one = True
+    try:
+        yield
+    finally:
+        kernel_calls.is_only_one = False
 
 
 @contextmanager

@@ -25,7 +25,12 @@ from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 
-from sapwood.core.compiling import compile_watchers, defer_signals, kernel_calls
+from sapwood.core.compiling import (
+    compile_watchers,
+    defer_signals,
+    kernel_calls,
+    may_interpret,
+)
 
 defer_signals(import_module, "numba")  # interrupted half-way, it could not be imported again
 import numpy as np  # noqa: E402
@@ -68,7 +73,7 @@ class Kernel(CPUDispatcher):
 
     def _compile_for_args(self, *args):
         """What to call where no compiled code fits: a compiled function, or the plain one."""
-        if not self.overloads and kernel_calls.is_short and not self._is_kept():
+        if not self.overloads and kernel_calls.is_short and may_interpret(self._is_kept):
             kernel_calls.n_calls += 1
             return np.errstate(all="ignore")(self.py_func)  # hashes overflow; kernels never warn
         return partial(defer_signals, defer_signals(super()._compile_for_args, *args))

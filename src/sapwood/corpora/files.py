@@ -48,6 +48,7 @@ TREE_BYTES, PACKED_TREE_BYTES, PACKED_ARC_BYTES, WORD_BYTES = 20.0, 11.0, 2.5, 3
 EXPANSION = 4  # bytes of text for each byte of a compressed file: of plain text, the least measured
 FEWER_TREES = "give fewer trees at a time"
 FEWER_SENTENCES = "give fewer sentences at a time"
+MemoryNeed = tuple[float, str] | tuple[float, str, str]  # see `require_reading_memory`
 
 
 def expand(
@@ -56,7 +57,7 @@ def expand(
     *,
     is_wanted: Callable[[Path], bool] | None = None,
     left_out: list[str] | None = None,
-    memory: tuple[float, str] | None = None,
+    memory: MemoryNeed | None = None,
 ) -> list[Source]:
     """Replace globs and folders by the files they stand for, sorted.
 
@@ -71,7 +72,8 @@ def expand(
     left_out
         When given, the other files of folders are appended, hidden ones apart.
     memory
-        The factor and the hint of `require_reading_memory`; None asks for no memory.
+        The factor, the hint and the contents of files for `require_reading_memory`; None asks for
+        no memory.
     """
     is_one = isinstance(sources, (str, Path)) or hasattr(sources, "read")
     several: Any = [sources] if is_one else sources

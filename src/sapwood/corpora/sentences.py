@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 
 from sapwood.core.errors import CorpusError, count
-from sapwood.corpora.files import MAX_CHARACTERS, Source, open_lines
+from sapwood.corpora.files import MAX_CHARACTERS, Source, open_lines, source_name
 from sapwood.corpora.formats import is_graph_format, read_lines, treebank_files
 from sapwood.corpora.tokenize import ABBREVIATIONS, PennTokenizer
 from sapwood.corpora.tree import clean
@@ -129,12 +129,11 @@ def split_words(line: str) -> list[str]:
 
 
 def refuse_other_kinds(
-    lines: Iterable[str], source: str, name: str, hints: Mapping[str, str] | None = None
+    lines: Iterable[str], source: str, hints: Mapping[str, str] | None = None
 ) -> Iterator[str]:
     """Pass sentences on as they come; raise an error at trees, CoNLL-U and JSON.
 
-    `source` is the argument that the user gave and `name` that of messages; `hints` replace the
-    standard hint for a kind.
+    `source` is the argument that the user gave; `hints` replace the standard hint for a kind.
     """
     pending: list[str] = []  # lines whose kind is not known yet
     n_seen = 0
@@ -150,7 +149,7 @@ def refuse_other_kinds(
             found, hint = _OTHER_KINDS[str(kind)]
             msg = f"expected one sentence a line, found {found}"
             hint = (hints or {}).get(str(kind), hint.format(source))
-            raise CorpusError(msg, file=name, line=number, hint=hint)
+            raise CorpusError(msg, file=source_name(source), line=number, hint=hint)
         n_seen += kind is not None
         yield from pending
         pending.clear()

@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from sapwood.core.arrays import IntArray
+from sapwood.core.compiling import kernel_calls
 from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import require_type
 from sapwood.corpora.vocabulary import N_OF_FORM, PROPERTIES, form_properties
@@ -264,7 +264,8 @@ def one_blas_thread() -> Iterator[None]:
     each to restore what it found, the second of two that overlap would restore the first's limit.
     """
     with _lock:
-        _limits.append(_limits[0] if _limits else _blas().limit(limits=1))
+        calls_blas = not kernel_calls.is_only_one
+        _limits.append(_limits[0] if _limits else _blas(calls_blas=calls_blas).limit(limits=1))
     try:
         yield
     finally:
@@ -275,11 +276,12 @@ def one_blas_thread() -> Iterator[None]:
 
 
 @cache
-def _blas() -> ThreadpoolController:
-    """The BLAS of NumPy and that of the kernels; finding them takes milliseconds."""
+def _blas(*, calls_blas: bool) -> ThreadpoolController:
+    """The BLAS of NumPy and that of compiled kernels; finding them takes milliseconds."""
     from threadpoolctl import ThreadpoolController
 
-    import_module("scipy.linalg.cython_blas")  # what kernels call; only loaded ones are found
+    if calls_blas:
+        import_module("scipy.linalg.cython_blas")  # what kernels call; only loaded ones are found
     return ThreadpoolController().select(user_api="blas")
 
 
@@ -380,10 +382,31 @@ class SentenceRows(NamedTuple):
         return cls(starts, *out)
 
 
+class RowSums(NamedTuple):
+    """The rows of a table that each word takes, [n, n_each]; negative numbers stand for none.
+
+    Its product with the table is that of a sparse matrix, bit for bit; SciPy's takes longer to load
+    than a sentence to read.
+
+    >>> RowSums(np.array([[0, 2], [1, -1]])) @ np.array([[1.0], [2.0], [4.0]])
+    array([[5.],
+           [2.]])
+    """
+
+    rows: IntArray
+
+    def __matmul__(self, table: Real) -> Real:
+        total = np.zeros((len(self.rows), table.shape[1]), table.dtype)
+        for column in self.rows.T:
+            np.add(total, table[column], out=total, where=(column >= 0)[:, None])
+        return total
+
+
 class Lookup(NamedTuple):
     """The vectors of a batch: each word takes a sum of some rows of a table."""
 
-    words: sp.csr_array  # [n, n_vectors]: how often each word takes a vector
+    # RowSums, or for gradients a sparse matrix, [n, n_vectors]: how often a word takes a vector
+    words: Any
     vectors: Real  # [n_vectors, width]
 
 
@@ -392,6 +415,8 @@ def look_up(table: Real, rows: IntArray) -> tuple[Lookup, IntArray]:
 
     `rows`, [n, n_each], are those of each word; negative numbers stand for none.
     """
+    import scipy.sparse as sp
+
     distinct, column = np.unique(rows, return_inverse=True)
     column = column.reshape(rows.shape)
     counts = np.ones(rows.shape, table.dtype)
@@ -659,8 +684,8 @@ class SentenceEncoder:
         # rows of vectors stand in the order of the packing
         order = np.empty(len(packing.row), np.int64)
         order[packing.row] = np.arange(len(order))
-        word = look_up(self.network.word_vectors, rows.word[order, None])[0]
-        form = look_up(self.network.form_vectors, rows.forms[order])[0]
+        word = Lookup(RowSums(rows.word[order, None]), self.network.word_vectors)
+        form = Lookup(RowSums(rows.forms[order]), self.network.form_vectors)
         given = self._given(sentences, packing, rows.starts)
         known = None
         if tag_factors is not None and any(one is not None for one in tag_factors):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial as partial_function
 from itertools import islice
@@ -28,6 +28,7 @@ from sapwood.cli.inputs import (
 )
 from sapwood.cli.texts import RawText, Text
 from sapwood.constituency.report.parses import constituents
+from sapwood.core.compiling import only_work
 from sapwood.core.errors import count
 from sapwood.core.model_names import BUNDLED, find_model
 from sapwood.core.outputs import (
@@ -331,7 +332,7 @@ def _given_lines(
     name = source_name(file)
     with closing(stream_lines(file)) as lines:  # at once, also where a line is refused
         hints = {"trees": "--trees takes the words of the trees and their tags"}
-        some = lines if is_any else refuse_other_kinds(lines, file, name, hints)
+        some = lines if is_any else refuse_other_kinds(lines, file, hints)
         for number, line in enumerate(some, 1):
             yield read(line, place=LinePlace(name, number))
 
@@ -364,7 +365,8 @@ class ParserSettings:
 
             make = Parser.fast if self.fast else Parser
             given = {} if self.threshold is None else {"threshold": self.threshold}
-            know_encoder(self.encoder)
+            if self.encoder is not None:
+                know_encoder(self.encoder)
             loaded = as_grammar(load_any(model, TRAIN), model)
             return make(loaded, decoder=self.decoder, memory_limit_mb=self.memory_limit, **given)
 
@@ -508,7 +510,8 @@ def _answer_window(
     alone = parser.recount()
     texts: list[str] = []
     if len(window) == 1:  # a person may wait for it: `Parser.parse` may interpret it
-        text, stats = _answer(window[0], parser, layout)
+        with nullcontext() if parser.needs_charts else only_work():
+            text, stats = _answer(window[0], parser, layout)
         return [text], stats, None
     given = [_given(sentence) for sentence in window]
     parses = alone.parse_together([one for one in given if one is not None])

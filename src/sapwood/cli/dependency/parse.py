@@ -139,7 +139,8 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     if out is not None and is_stdout(out):
         out = None
     check_files(file, model, out=out, force=force, may_stream=True)
-    know_encoder(encoder)
+    if encoder is not None:
+        know_encoder(encoder)
     parser = _parser(model, gold_tags=gold_tags)
     layout = _Layout(n_best, scores, as_json)
     started, n_done = perf_counter(), 0
@@ -196,7 +197,6 @@ def _parser(name: str, *, gold_tags: bool) -> ArcParser | RerankingParser:
 
 
 def _sentences(file: str, reading: ArcReading, *, text: bool) -> Generator[Arcs, None, None]:
-    from sapwood.corpora.files import source_name
     from sapwood.corpora.sentences import refuse_other_kinds
     from sapwood.dependency.data.bank import UNPARSED, Arcs
 
@@ -204,7 +204,7 @@ def _sentences(file: str, reading: ArcReading, *, text: bool) -> Generator[Arcs,
         yield from reading.stream(file)
         return
     with closing(stream_lines(file, reading.encoding)) as lines:
-        for line in refuse_other_kinds(lines, file, source_name(file), _HINTS):
+        for line in refuse_other_kinds(lines, file, _HINTS):
             if words := tuple(line.split()):
                 yield Arcs(words, (UNPARSED,) * len(words))
 
@@ -221,7 +221,7 @@ def _running(
     hints = {"conllu": "leave out --raw to parse CoNLL-U"}
     convention = convention_of(parser.model, UD)
     with closing(stream_lines(file, reading.encoding, newline="")) as lines:
-        some = refuse_other_kinds(lines, file, source_name(file), hints)
+        some = refuse_other_kinds(lines, file, hints)
         for sentence in how.sentences(some, source_name(file), convention, ()):
             if sentence.words:
                 yield arcs_of_text(sentence)

@@ -13,7 +13,6 @@ from sapwood.cli.inputs import ArcReading, as_kind, check_files, load_any, open_
 from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import count
 from sapwood.core.model_card import with_provenance
-from sapwood.core.progress import also_listening
 from sapwood.corpora.conventions import recognise_convention
 from sapwood.dependency.learn import ARC_METHODS as METHODS
 from sapwood.dependency.learn import train_arc_method
@@ -150,8 +149,9 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     }
     if embed is not None:
         values["embeddings"] = _load_eigenwords(embed)
-    if (source := open_given(encoder, vectors, include_encoder)) is not None:
-        values["encoder"] = source
+    if encoder or vectors or include_encoder:
+        values["encoder"] = open_given(encoder, vectors, include_encoder)
+        values["listen"] = _show_encoder_trial
     with opt.open_engine(engine, scheduler, jobs) as where:
         with phases.phase("reading") as notes:
             gold = reading.arcs([dev]) if dev else None  # first, so that mistakes show early
@@ -160,8 +160,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         reading.echo_skipped()
         values |= {"engine": where, "spent": meter.cpu_seconds, "budget": seconds}
         with phases.phase("training") as notes:
-            with also_listening(_show_encoder_trial):
-                learner, facts = train_arc_method(method, values, bank)
+            learner, facts = train_arc_method(method, values, bank)
             what = "member" if "members" in facts else "state"
             notes += [method, count(facts[f"{what}s"], what)]
         echo_seconds(facts["phases"])

@@ -164,7 +164,7 @@ def score_text(
         raise typer.BadParameter("not together with --by-word", param_hint="--best")
     loaded = load_language_model(model)
     rival: tuple[float, str] | None = None
-    lines = refuse_other_kinds(stream_lines(file), file, source_name(file))
+    lines = refuse_other_kinds(stream_lines(file), file)
     for number, line in enumerate(lines, 1):
         words = split_words(line)
         if not words:

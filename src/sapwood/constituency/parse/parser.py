@@ -638,6 +638,11 @@ class Parser:
         """Whether sentences are parsed faster together: where networks are among the members."""
         return bool(self._prepared.readers)
 
+    @property
+    def needs_charts(self) -> bool:
+        """Whether grammars are among the members that parse, so that charts are filled."""
+        return bool(self._prepared.groups)
+
     def recount(self) -> Parser:
         """A copy of the parser with statistics of its own, for a worker that returns them."""
         alone = copy(self)

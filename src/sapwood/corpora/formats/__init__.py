@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 
 from sapwood.core.errors import CorpusError, SapwoodError, as_items
 from sapwood.core.outputs import open_output
-from sapwood.corpora.files import COMPRESSED, Reading, Source, expand, open_lines
+from sapwood.corpora.files import COMPRESSED, MemoryNeed, Reading, Source, expand, open_lines
 from sapwood.corpora.formats import brackets, graph
 from sapwood.corpora.formats.brackets import COMMENT, FLORESTA
 from sapwood.corpora.tree import Tree, as_tree
@@ -58,7 +58,7 @@ def read_trees(
     keep_functions: bool = False,
     skipped: list[CorpusError] | None = None,
     left_out: list[str] | None = None,
-    memory: tuple[float, str] | None = None,
+    memory: MemoryNeed | None = None,
 ) -> Iterator[Tree]:
     """Stream the trees of files, folders, globs or open files, in order, as they are written.
 
@@ -351,7 +351,7 @@ def treebank_files(
     left_out: list[str] | None = None,
     *,
     also: tuple[str, ...] = (),
-    memory: tuple[float, str] | None = None,
+    memory: MemoryNeed | None = None,
 ) -> list[Source]:
     """The files that sources stand for; in folders, those with the endings of treebanks or `also`.
 

@@ -26,7 +26,6 @@ from sapwood.corpora.files import (
     Source,
     expand,
     open_lines,
-    require_reading_memory,
 )
 from sapwood.dependency.data.bank import (
     EMPTY,
@@ -108,8 +107,8 @@ def read_arcs(
     >>> bank[0].heads
     (2, 0)
     """
-    files = expand(sources, CONLLU_SUFFIXES, left_out=left_out)
-    require_reading_memory(files, PACKED_ARC_BYTES, FEWER_SENTENCES, "dependency trees")
+    memory = PACKED_ARC_BYTES, FEWER_SENTENCES, "dependency trees"
+    files = expand(sources, CONLLU_SUFFIXES, left_out=left_out, memory=memory)
     read = _read_files(files, encoding, skipped, has_heads=has_heads, may_be_empty=may_be_empty)
     return ArcBank.pack(sentence[:-1] for sentence, _ in read)
 

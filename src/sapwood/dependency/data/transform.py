@@ -32,12 +32,12 @@ from sapwood.core.arrays import Int32Array
 from sapwood.core.errors import CorpusError
 from sapwood.corpora.files import (
     COMPRESSED,
+    FEWER_TREES,
     PACKED_ARC_BYTES,
     Reading,
     Source,
     lines_of,
     open_text,
-    require_reading_memory,
     source_name,
 )
 from sapwood.corpora.formats import read_lines, treebank_files
@@ -320,8 +320,8 @@ def read_as_arcs(
     >>> read_as_arcs(io.StringIO("(S (NP (NNS dogs)) (VP (VBP bark)))"), heads="penn")[0].heads
     (2, 0)
     """
-    files = treebank_files(sources, encoding, left_out, also=CONLLU_SUFFIXES)
-    require_reading_memory(files, PACKED_ARC_BYTES)
+    memory = PACKED_ARC_BYTES, FEWER_TREES
+    files = treebank_files(sources, encoding, left_out, also=CONLLU_SUFFIXES, memory=memory)
 
     def columns() -> Iterator[SentenceColumns]:
         for source in files:

@@ -259,7 +259,9 @@ class ArcEnsemble(ArcEstimator):
         clock.tick("relations")
         self.info_ = Info(extra={"members": [], "left_out": []})
         given = None
-        if (source := as_source(self.encoder)) is not None and self.encoder_passes != 0:
+        if self.encoder is not None and self.encoder_passes != 0:
+            source = as_source(self.encoder)
+            assert source is not None  # as the encoder is given
             given = self._given_vectors(trainer, source, engine.jobs_here)
             clock.tick("vectors")
         encoder = self._train_encoder(trainer, end, now, engine.jobs_here, given)

@@ -210,7 +210,7 @@ def _refuse_treebank(path: Path, source: str, name: str) -> None:
     """Refuse trees, CoNLL-U and JSON, whose brackets and columns would be learnt as words."""
     with path.open(encoding="utf-8", errors="replace") as file:
         lines = iter(lambda: file.readline(N_CHARACTERS), "")
-        for _ in refuse_other_kinds(islice(lines, N_LINES), source, name):
+        for _ in refuse_other_kinds(islice(lines, N_LINES), source):
             pass
 
 

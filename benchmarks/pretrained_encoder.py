@@ -1,0 +1,116 @@
+"""Speed, start and memory of a pretrained encoder on one thread, in NumPy and in ONNX Runtime.
+
+    python benchmarks/pretrained_encoder.py all-MiniLM-L6-v2 TREES.mrg [--onnx model.onnx]
+
+Prints words a CPU second over the first sentences of a treebank, the CPU seconds until the first
+sentence can be read, the memory that this takes, and the size of the encoder in a model file. With
+`--onnx`, also those of the same Transformer in ONNX Runtime (inputs `input_ids`, `attention_mask`;
+needs `onnxruntime`), which reads one sentence at a time too. Each row has a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+N_WARM = 20  # sentences that are read before the clock starts
+
+
+def measure_numpy(folder: str, sentences: list[list[str]]) -> dict[str, float]:
+    """Figures of Sapwood's own forward pass."""
+    before = memory()
+    began = process_time()
+    from sapwood.networks.network import one_blas_thread
+    from sapwood.networks.pretrained.source import PretrainedEncoder
+
+    encoder = PretrainedEncoder.of_folder(folder)
+    started = process_time() - began
+    with one_blas_thread():
+        rate = words_a_second(encoder.read, sentences)
+    sizes = {
+        f"MB in a file, {bits} bits": sum(
+            array.nbytes
+            for array in PretrainedEncoder.of_folder(folder, bits=bits).to_arrays().values()
+        )
+        / 1e6
+        for bits in (8, 16)
+    }
+    return {"words a CPU s": rate, "start, CPU s": started, "MB": memory() - before} | sizes
+
+
+def measure_onnx(folder: str, model: str, sentences: list[list[str]]) -> dict[str, float]:
+    """Figures of ONNX Runtime, with the same pieces."""
+    before = memory()
+    began = process_time()
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    from sapwood.networks.pretrained.pieces import PieceReader
+
+    text = Path(folder, "tokenizer.json").read_text(encoding="utf-8")
+    pieces = PieceReader(text, 1 << 30)
+    started = process_time() - began
+
+    def read(words: list[str]) -> Any:
+        ids, _ = pieces.read(words)
+        row = np.array([[*pieces.before, *ids, *pieces.behind]], np.int64)
+        return session.run(None, {"input_ids": row, "attention_mask": np.ones_like(row)})
+
+    rate = words_a_second(read, sentences)
+    return {"words a CPU s": rate, "start, CPU s": started, "MB": memory() - before}
+
+
+def words_a_second(read: Any, sentences: list[list[str]]) -> float:
+    """Words that a function reads in a second of processor time, after some for warming up."""
+    for words in sentences[:N_WARM]:
+        read(words)
+    began = process_time()
+    for words in sentences[N_WARM:]:
+        read(words)
+    return sum(map(len, sentences[N_WARM:])) / (process_time() - began)
+
+
+def memory() -> float:
+    """Peak memory of this process, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def main() -> None:
+    """Print a table, of which every row comes from a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("trees")
+    parser.add_argument("--onnx", nargs="*", default=[])
+    parser.add_argument("--sentences", type=int, default=400)
+    parser.add_argument("--only", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.only is not None:
+        import sapwood as sw
+
+        bank = sw.read_treebank(options.trees)
+        sentences = [bank.words(k) for k in range(min(options.sentences, bank.n_trees))]
+        if options.only == "NumPy":
+            found = measure_numpy(options.folder, sentences)
+        else:
+            found = measure_onnx(options.folder, options.only, sentences)
+        print(json.dumps(found))
+        return
+    for name in ["NumPy", *options.onnx]:
+        command = [sys.executable, *sys.argv, "--only", name]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        row = json.loads(done.stdout)
+        print(f"{name}: " + "  ".join(f"{key} {value:,.1f}" for key, value in row.items()))
+
+
+if __name__ == "__main__":
+    main()
