@@ -416,6 +416,7 @@ ALLOWED = {
     ("corpora/fetch.py", "open"),  # of new files
     ("corpora/fetch.py", "write_text"),
     ("corpora/fetch.py", "replace"),  # of a folder
+    ("networks/pretrained/store.py", "open"),  # of a part that `replacing` has made
     ("lm/data/ngrams.py", "open"),  # of a part that `new_file` has made
     ("web/server.py", "open"),  # the lock in the server's own temporary folder
     ("web/models.py", "write_bytes"),  # an upload, in that folder

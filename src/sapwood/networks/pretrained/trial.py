@@ -34,7 +34,7 @@ class TrialSplit(NamedTuple):
         --------
         >>> split = TrialSplit.of([20] * 2000)
         >>> len(split.train), len(split.held), set(split.train) & set(split.held)
-        (750, 200, set())
+        (750, 199, set())
         >>> TrialSplit.of([20] * 40) is None
         True
         """
