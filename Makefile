@@ -26,7 +26,7 @@ test-browser: $(VENV)/installed-dev ## the page and the site in a real Chromium;
 # The libraries of docs/guides/other-libraries.md take some 600 MB: they have an environment of their own.
 LIBRARIES := build/libraries
 test-libraries: $(LIBRARIES)/installed ## Sapwood inside spaCy, NLTK, pandas, Polars and DuckDB, the real ones
-	$(LIBRARIES)/bin/python -m pytest -n 0 -m "not slow" tests/integrations
+	$(LIBRARIES)/bin/python -m pytest -m "not slow" tests/integrations
 
 $(LIBRARIES)/installed: pyproject.toml
 	$(PYTHON) -m venv $(LIBRARIES)
