@@ -89,6 +89,16 @@ def shell_seconds(command: list[str], path: Path, *, is_cold: bool) -> float:
     return min(seconds)
 
 
+def print_times() -> None:
+    """Print the processor time of one sentence from the shell."""
+    print("\n| one sentence, CPU seconds | warm | cold |\n|---|---:|---:|")
+    for name, command in (("english", ["parse"]), ("english-ud", ["depend", "parse", "--raw"])):
+        path = TARGET / f"{name}.sapwood"
+        shell_seconds(command, path, is_cold=False)  # compiles what is not compiled yet
+        figures = [shell_seconds(command, path, is_cold=x) for x in (False, True)]
+        print(f"| `{name}` | {figures[0]:.2f} | {figures[1]:.2f} |", flush=True)
+
+
 def raw_text(tree: sw.Tree) -> str:
     """The text that a tree's words were probably cut from: blanks are guessed by tags."""
     text, is_glued = "", True
@@ -128,7 +138,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--made-from", type=Path, metavar="FOLDER")
     parser.add_argument("--tokens", action="store_true", help="only F1 of words of raw text")
+    parser.add_argument("--times", action="store_true", help="only seconds of one sentence")
     given = parser.parse_args()
+    if given.times:
+        print_times()
+        return
     data = Path(os.environ["SAPWOOD_DATA"])
     gold = gold_trees(data)
     if given.tokens:
@@ -152,12 +166,7 @@ def main() -> None:
     if given.made_from:
         print(arc_row("`best`", given.made_from / "ud.sapwood", arcs), flush=True)
     print(arc_row("`english-ud`", TARGET / "english-ud.sapwood", arcs), flush=True)
-    print("\n| one sentence, CPU seconds | warm | cold |\n|---|---:|---:|")
-    for name, command in (("english", ["parse"]), ("english-ud", ["depend", "parse", "--raw"])):
-        path = TARGET / f"{name}.sapwood"
-        shell_seconds(command, path, is_cold=False)  # compiles what is not compiled yet
-        figures = [shell_seconds(command, path, is_cold=x) for x in (False, True)]
-        print(f"| `{name}` | {figures[0]:.2f} | {figures[1]:.2f} |", flush=True)
+    print_times()
     cards = [
         json.loads((TARGET / f"{name}.json").read_text()) for name in ("english", "english-ud")
     ]
