@@ -19,14 +19,16 @@ from sapwood.dependency.learn.compress import ArcCompression, compress_arcs, few
 from sapwood.dependency.learn.crf import ArcEnsemble
 from sapwood.dependency.model.arc_model import FeatureTable
 from sapwood.dependency.model.compact import (
-    CODES_PER_HALVING,
+    FEATURE_CODES_PER_HALVING,
     MOST_CODE,
     decode_weights,
     encode_weights,
     round_weights,
 )
 
-STEP = 2 ** (0.5 / CODES_PER_HALVING) - 1  # the largest relative error of rounding a logarithm
+STEP = (
+    2 ** (0.5 / FEATURE_CODES_PER_HALVING) - 1
+)  # the largest relative error of rounding a logarithm
 SETTINGS = ArcCompression(1, 2, table_bits=12, tagger=600, labels=600, members=900)
 
 
@@ -50,7 +52,7 @@ def test_weights_come_back_to_a_step(numbers: list[float]) -> None:
     weights = np.array(numbers, np.float32)
     found = round_weights(weights)
     most = np.abs(weights).max()
-    is_large = np.abs(weights) > most * 2 ** (-MOST_CODE / CODES_PER_HALVING)
+    is_large = np.abs(weights) > most * 2 ** (-MOST_CODE / FEATURE_CODES_PER_HALVING)
     np.testing.assert_allclose(found[is_large], weights[is_large], rtol=1.01 * STEP)
     assert (round_weights(found) == found).all()
     assert (np.sign(found) * np.sign(weights) >= 0).all()

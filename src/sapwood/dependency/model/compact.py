@@ -2,7 +2,7 @@
 
 A weight of a table is its sign and the logarithm of its ratio to the largest of the table,
 
-    w = sign * most * 2^(-code / CODES_PER_HALVING),    code from 0 to 127,
+    w = sign * most * 2^(-code / FEATURE_CODES_PER_HALVING),    code from 0 to 127,
 
 right to 2.2 %; smaller ones are zeros. Between two weights that are not zero stands their distance
 in bytes: 255 goes that far on without a weight.
@@ -21,7 +21,7 @@ from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import require_type
 
 Arrays = dict[str, npt.NDArray[Any]]
-CODES_PER_HALVING = 16
+FEATURE_CODES_PER_HALVING = 16
 MOST_CODE, SIGN = 127, 128
 FAR = 255  # the distance that has no weight behind it
 
@@ -42,7 +42,7 @@ def encode_weights(name: str, weights: npt.NDArray[np.float32]) -> Arrays:
     most = np.abs(weights).max(initial=0.0)
     ratio = np.abs(weights) / np.float32(most or 1.0)
     with np.errstate(divide="ignore"):
-        steps = np.rint(-CODES_PER_HALVING * np.log2(ratio.astype(np.float64)))
+        steps = np.rint(-FEATURE_CODES_PER_HALVING * np.log2(ratio.astype(np.float64)))
     places = np.flatnonzero(steps <= MOST_CODE)
     codes = steps[places].astype(np.uint8) | np.where(weights[places] < 0, SIGN, 0).astype(np.uint8)
     return {
@@ -86,7 +86,7 @@ def decode_weights(
 
 def _numbers() -> npt.NDArray[np.float32]:
     """The ratios of all codes to the largest weight, [256]."""
-    ratio = np.exp2(-np.arange(MOST_CODE + 1) / CODES_PER_HALVING)
+    ratio = np.exp2(-np.arange(MOST_CODE + 1) / FEATURE_CODES_PER_HALVING)
     return np.concatenate([ratio, -ratio]).astype(np.float32)
 
 
