@@ -1,0 +1,1 @@
+"""Annotation of phrase trees: grammars of a treebank that grows, and what helps the annotator."""
