@@ -336,7 +336,7 @@ def brackets_of(parse: Any, least: float = 1e-3) -> dict[Bracket, float]:
 
 
 def _heads_of(start: Model | None) -> str:
-    return "generic" if start is None else start.transform.heads
+    return "generic" if start is None else start.as_ensemble().transform.heads
 
 
 def _estimator(member: MemberPlan, seed: int) -> Any:
