@@ -11,7 +11,8 @@ from unicodedata import bidirectional
 
 from sapwood.annotation.actions import WITH_TREE
 from sapwood.annotation.kinds import Annotator, Suggestion
-from sapwood.annotation.project import Project
+from sapwood.annotation.learning import Learning, Teacher
+from sapwood.annotation.project import MODEL, Project
 from sapwood.annotation.state import ACCEPTED, Action, SentenceState
 from sapwood.core.errors import SapwoodError
 
@@ -26,21 +27,37 @@ class Desk:
     ----------
     annotator
         The family's part: edits, suggestions, formats.
+    teacher
+        Learns models of the accepted trees; None for suggestions by one model, or none.
+    name
+        Of the model that the annotator begins with; None where it has none.
     """
 
-    def __init__(self, project: Project, annotator: Annotator) -> None:
-        self.project, self.annotator = project, annotator
+    def __init__(
+        self,
+        project: Project,
+        annotator: Annotator,
+        teacher: Teacher | None = None,
+        *,
+        name: str | None = None,
+    ) -> None:
+        self.project, self.annotator, self.name = project, annotator, name
+        self.learning: Learning | None = None
+        if teacher is not None:
+            file = project.folder / MODEL
+            self.learning = Learning(project, teacher, annotator.use, name=name, file=file)
         self._shown: OrderedDict[tuple[str, int], Suggestion] = OrderedDict()
         self._lock = RLock()
-        self.n_models = 0  # models so far; grows when another one is used
         self._names_at = -1
         self.note_names()
 
     def note_names(self) -> None:
-        """Tell the annotator which names the accepted trees have, where they have changed."""
+        """Tell annotator and learning of the accepted trees, where they have changed."""
         if self._names_at != self.project.n_changes:
             self._names_at = self.project.n_changes
             self.annotator.learn_names(self.project.accepted())
+            if self.learning is not None:
+                self.learning.note_change()
 
     # -- views ------------------------------------------------------------------------------------
 
@@ -156,7 +173,17 @@ class Desk:
 
     def model_state(self) -> dict[str, Any]:
         """The model that makes suggestions, and whether another one is being learnt."""
-        return {"name": None, "n_trees": 0, "state": "none", "seconds": None, "message": None}
+        if self.learning is not None:
+            return self.learning.state()
+        state = "none" if self.name is None else "ready"
+        none = {"n_trees": 0, "seconds": None, "message": None}
+        return {"name": self.name, "state": state, **none}
+
+    def close(self) -> None:
+        """End learning, and close the project."""
+        if self.learning is not None:
+            self.learning.stop()
+        self.project.close()
 
     def rows(self, offset: int, limit: int, status: str | None, query: str) -> dict[str, Any]:
         """Sentences in the order of the document, by status and words."""

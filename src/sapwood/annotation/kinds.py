@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from sapwood.annotation.learning import Lesson
 from sapwood.annotation.project import Accepted
 from sapwood.annotation.state import Action, Sentence, SentenceState
 
@@ -68,6 +69,9 @@ class Annotator(Protocol):
 
     kind: str
     export_formats: Sequence[str]
+
+    def use(self, lesson: Lesson) -> None:
+        """Suggest by a model that was learnt."""
 
     def edit(self, state: SentenceState, action: Action, shown: str) -> SentenceState:
         """The state after an action on the tree that is shown."""

@@ -81,7 +81,11 @@ class Project:
             hint = "another program has changed the file: restore it from a copy"
             raise CorpusError("not sentences of a project", file=SENTENCES, hint=hint) from None
         self._place = {one.id: place for place, one in enumerate(self.sentences)}
-        self._states = {one.id: one.first_state() for one in self.sentences}
+        self._states: dict[str, SentenceState] = {}
+        self._counts = dict.fromkeys(STATUSES, 0)
+        self._n_words = 0  # of accepted sentences
+        for one in self.sentences:
+            self._set(one.id, one.first_state())
         self._journal = Journal(folder / JOURNAL)
         held.callback(self._journal.close)
         if self._journal.note:
@@ -164,8 +168,17 @@ class Project:
                 msg = f"action {entry.n} does not follow from what stands before it"
                 hint = "another program has changed the files: restore them from a copy"
                 raise CorpusError(msg, file=JOURNAL, line=entry.n, hint=hint)
-            self._states[entry.sentence] = entry.after
+            self._set(entry.sentence, entry.after)
             self._history.record(entry)
+
+    def _set(self, sentence_id: str, state: SentenceState) -> None:
+        """Change the state of a sentence in memory, and count."""
+        before = self._states.get(sentence_id)
+        for one, sign in ((before, -1), (state, 1)):
+            if one is not None:
+                self._counts[one.status] += sign
+                self._n_words += sign * len(one.words) * (one.tree is not None)
+        self._states[sentence_id] = state
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -203,21 +216,23 @@ class Project:
         ]
 
     @property
+    def n_accepted(self) -> int:
+        """The number of accepted sentences."""
+        return self._counts[ACCEPTED]
+
+    @property
     def revision(self) -> int:
         """The number of actions so far."""
         return self._journal.n
 
     def summary(self) -> dict[str, Any]:
         """Numbers of sentences by status, of accepted words, and of actions."""
-        counts = dict.fromkeys(STATUSES, 0)
-        n_words = 0
-        for _, state in self.states():
-            counts[state.status] += 1
-            n_words += len(state.words) if state.status == ACCEPTED else 0
         return {
             "title": self.settings.title, "kind": self.settings.kind,
             "direction": self.settings.direction, "order": self.settings.order,
-            "counts": {"sentences": len(self), **counts, "words_accepted": n_words},
+            "counts": {
+                "sentences": len(self), **self._counts, "words_accepted": self._n_words,
+            },
             "revision": self.revision,
             "messages": [*self.messages, *([self.trouble] if self.trouble else [])],
         }  # fmt: skip
@@ -305,7 +320,7 @@ class Project:
             self._journal.n + 1, round(time.time(), 3), window, sentence_id, action, before, after
         )
         self._journal.append(entry)
-        self._states[sentence_id] = after
+        self._set(sentence_id, after)
         self._history.record(entry)
         self.n_changes += before.tree != after.tree
         if before.tree != after.tree or self.trouble is not None:
@@ -327,7 +342,7 @@ class Project:
             )
             for one in added:
                 self._place[one.id] = len(self.sentences)
-                self._states[one.id] = one.first_state()
+                self._set(one.id, one.first_state())
                 self.sentences.append(one)
             if any(one.is_accepted for one in added):
                 self.n_changes += 1

@@ -17,6 +17,8 @@ ABOUT = "project.json"
 DIRECTIONS = ("auto", "ltr", "rtl")
 LONGEST_TITLE = 200  # characters
 NOTHING = "nothing"  # the first model of a project that starts without any
+START_TREES = "start.trees"  # the treebank that a project starts from, beside `project.json`
+START_MODEL = "start.sapwood"  # the model of that, or a start model with the project's labels
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,9 @@ class Settings:
     direction
         `ltr`, `rtl`, or `auto` for that of the words.
     start
-        The first model: its name, `nothing`, or the name of a treebank in the folder.
+        The start model: its name, `nothing`, or `start.trees` for the treebank in that file.
     label_map
-        Labels of the first model, and what they are called in the project.
+        Labels of the start model, and what they are called in the project; None removes a phrase.
     order
         The order of work; see `sapwood.annotation.order`.
     learn_every
@@ -41,7 +43,7 @@ class Settings:
     kind: str = TREES
     direction: str = "auto"
     start: str = NOTHING
-    label_map: Mapping[str, str] = field(default_factory=dict)
+    label_map: Mapping[str, str | None] = field(default_factory=dict)
     order: str = "document"
     learn_every: int = 5
     format: int = FORMAT

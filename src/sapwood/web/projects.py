@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shutil import rmtree
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from sapwood.annotation.settings import NOTHING
-from sapwood.annotation.state import TREES as PHRASES
 from sapwood.web.guard import Limits, Refusal
-from sapwood.web.models import ARCS, TREES, ModelStore
+from sapwood.web.models import ModelStore
 
 if TYPE_CHECKING:
     from sapwood.annotation.desk import Desk
     from sapwood.annotation.project import Project
+    from sapwood.annotation.settings import Settings
+    from sapwood.annotation.state import Sentence
     from sapwood.web import schemas_annotation as forms
 
 ENDINGS = {"brackets": "mrg", "conllu": "conllu", "json": "jsonl", "words": "txt"}
@@ -41,7 +44,7 @@ class OpenProject:
         """Close the project, so that another process can open it."""
         with self._lock:
             if self._desk is not None:
-                self._desk.project.close()
+                self._desk.close()
 
     @property
     def desk(self) -> Desk:
@@ -62,9 +65,9 @@ class OpenProject:
         return self._desk.summary(window) | {"folder_name": name, "orders": ["document"]}
 
     def create(self, asked: forms.CreateProjectRequest) -> dict[str, Any]:
-        """Make the project, with its first sentences."""
-        from sapwood.annotation.project import Project
-        from sapwood.annotation.settings import Settings
+        """Make the project, with its first sentences; nothing is made where something is wrong."""
+        from sapwood.annotation.settings import START_TREES, Settings
+        from sapwood.web.desks import kind_of_model, plain_annotator
 
         if self.folder is None:
             hint = "start it with one: sapwood serve --project FOLDER"
@@ -72,37 +75,49 @@ class OpenProject:
         with self._lock:
             if self._desk is not None:
                 raise Refusal(422, "the project of this server is there already", "import into it")
-            if asked.start.model != NOTHING:
-                self.store.get(asked.start.model, TREES if asked.kind == PHRASES else ARCS)
+            start = asked.start
+            name = start.model if start.treebank is None else START_TREES
             settings = Settings(
-                asked.title, asked.kind, asked.direction, asked.start.model, asked.start.label_map
-            )
-            self._use(Project.create(self.folder, settings))
-            for content, format in (
-                (asked.text, "text"),
-                (None if asked.sentences is None else "\n".join(asked.sentences), "raw"),
-                (asked.treebank, asked.format),
-            ):
-                if content is not None and content.strip():
-                    self.desk.add(content, format, asked.document, as_accepted=asked.as_accepted)
-        return self.summary()
+                asked.title, asked.kind, asked.direction, name, start.label_map
+            ).check()
+            if name not in {NOTHING, START_TREES}:
+                self.store.get(name, kind_of_model(settings))
+            annotator, sentences, messages = plain_annotator(settings), [], []
+            for content, format in _contents(asked):
+                found = annotator.read(
+                    content, format, asked.document, as_accepted=asked.as_accepted
+                )
+                sentences += found.sentences
+                messages += found.messages
+            self._make(settings, sentences, start.treebank)
+        return self.summary() | {"import": {"added": len(sentences), "messages": messages}}
+
+    def _make(
+        self, settings: Settings, sentences: Sequence[Sentence], treebank: str | None
+    ) -> None:
+        """Make the folder and open it; where that fails, it is as before."""
+        from sapwood.annotation.project import Project
+        from sapwood.annotation.settings import START_TREES, write_file
+
+        assert self.folder is not None
+        was_there = self.folder.exists()
+        project = Project.create(self.folder, settings)
+        try:
+            if treebank is not None:
+                write_file(self.folder / START_TREES, [treebank.encode()])
+            project.add(sentences)
+            self._use(project)
+        except Exception:
+            project.close()
+            rmtree(self.folder, ignore_errors=True)
+            if was_there:
+                self.folder.mkdir()
+            raise
 
     def _use(self, project: Project) -> None:
-        from sapwood.annotation.desk import Desk
-        from sapwood.constituency.annotation.annotator import TreeAnnotator
-        from sapwood.dependency.annotation.annotator import ArcAnnotator
+        from sapwood.web.desks import open_desk
 
-        start, label_map = project.settings.start, dict(project.settings.label_map)
-        annotator: TreeAnnotator | ArcAnnotator
-        if project.settings.kind == PHRASES:
-            annotator = TreeAnnotator()
-            if start != NOTHING:
-                annotator.use(self.store.get(start, TREES).parser(), label_map)
-        else:
-            annotator = ArcAnnotator()
-            if start != NOTHING:
-                annotator.use(self.store.get(start, ARCS).model, label_map)
-        self._desk = Desk(project, annotator)
+        self._desk = open_desk(project, self.store)
 
     def add(self, asked: forms.ImportRequest) -> dict[str, Any]:
         """Add sentences to the project."""
@@ -126,9 +141,24 @@ class OpenProject:
         return {"label": label, "n": 0, "examples": [], "states": []}
 
     def learning(self) -> dict[str, Any]:
-        """The model that is learnt as one goes."""
-        return self.desk.model_state() | {"points": [], "expected": None}
+        """The model that is learnt as one goes, and the learning curve."""
+        desk = self.desk
+        return desk.model_state() if desk.learning is None else desk.learning.report()
 
     def learn(self, *, with_network: bool) -> dict[str, Any]:
         """Learn the model again now."""
+        desk = self.desk
+        if with_network:
+            raise Refusal(422, "networks are not trained here", "export the trees: sapwood train")
+        if desk.learning is None or not desk.project.n_accepted:
+            raise Refusal(422, "there is nothing to learn from yet", "accept a tree first")
+        desk.learning.begin()
         return self.learning()
+
+
+def _contents(asked: forms.CreateProjectRequest) -> Iterator[tuple[str, str]]:
+    """The texts of a request, and their formats."""
+    lines = None if asked.sentences is None else "\n".join(asked.sentences)
+    for content, format in ((asked.text, "text"), (lines, "raw"), (asked.treebank, asked.format)):
+        if content is not None and content.strip():
+            yield content, format

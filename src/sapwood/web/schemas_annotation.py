@@ -17,14 +17,14 @@ Format = Annotated[str, Field(max_length=40)]
 
 
 class StartRequest(RequestBody):
-    """The first model of a project."""
+    """The start model of a project."""
 
     model: Name = Field("nothing", description="A model of this server, or `nothing`.")
     treebank: Text | None = Field(
         None, description="Or a treebank, in brackets or CoNLL-U, that it is learnt from."
     )
-    label_map: dict[Name, Name] = Field(
-        {}, description="Labels of the first model, and their names in the project.",
+    label_map: dict[Name, Name | None] = Field(
+        {}, description="Labels of the start model, and their names in the project; null removes.",
         max_length=1_000,
     )  # fmt: skip
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sapwood.annotation.imports import RAW, TEXT, problem_of, read_raw, read_text, shorten
 from sapwood.annotation.kinds import Imported, Label, Suggestion
+from sapwood.annotation.learning import Lesson
 from sapwood.annotation.project import Accepted
 from sapwood.annotation.state import TREES, Action, Sentence, SentenceState
 from sapwood.constituency.annotation.edits import edit
@@ -18,13 +19,11 @@ from sapwood.constituency.annotation.suggest import (
     node_rows,
     suggest_without_model,
 )
+from sapwood.constituency.parse.parser import Parser
 from sapwood.core.errors import CorpusError, SapwoodError, count
 from sapwood.corpora.conventions import PENN, make_tokenizer
 from sapwood.corpora.tokenize import Tokenizer
 from sapwood.corpora.tree import Tree, clean, escape
-
-if TYPE_CHECKING:
-    from sapwood.constituency.parse.parser import Parser
 
 
 class TreeAnnotator:
@@ -33,7 +32,7 @@ class TreeAnnotator:
     Parameters
     ----------
     suggester
-        Makes trees of sentences by a model; None before there is one.
+        Makes trees of sentences by a model; None before there is one. It may be set anew.
     """
 
     kind = TREES
@@ -44,9 +43,9 @@ class TreeAnnotator:
         self._labels: Counter[str] = Counter()
         self._tags: dict[str, Counter[str]] = defaultdict(Counter)
 
-    def use(self, parser: Parser | None, label_map: dict[str, str] | None = None) -> None:
-        """Suggest by another model from now on."""
-        self.suggester = None if parser is None else Suggester(parser, label_map or {})
+    def use(self, lesson: Lesson) -> None:
+        """Suggest by a model that was learnt."""
+        self.suggester = Suggester(Parser(lesson.model))
 
     def edit(self, state: SentenceState, action: Action, shown: str) -> SentenceState:
         """The state after an action on the tree that is shown."""

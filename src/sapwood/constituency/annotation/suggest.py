@@ -1,8 +1,8 @@
 """Suggestions of phrase trees: the parser fills in what was not set by hand.
 
-Labels of a project need not be those of the model. A map renames the labels of the model; a label
-that the model does not have is asked for as a phrase of any label, and put into the tree then. So
-every tree that is suggested has all that was set by hand, whatever the model knows.
+Labels of a project need not be those of the model: one that the model does not have is asked for as
+a phrase of any label, and put into the tree then. So every tree that is suggested has all that was
+set by hand, whatever the model knows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sapwood.annotation.kinds import Alternative, Label, Suggestion
 from sapwood.annotation.state import SentenceState
 from sapwood.constituency.annotation.given import GivenPhrases, Layout, Phrase, Span, crosses
 from sapwood.constituency.grammar.constraints import has_labels
-from sapwood.corpora.tree import Tree, rebuild
+from sapwood.corpora.tree import Tree
 
 if TYPE_CHECKING:
     from sapwood.constituency.parse.parser import Parse, Parser
@@ -32,29 +32,11 @@ Node = tuple[
 
 
 class Suggester:
-    """Makes trees of sentences by a model, with all that was set by hand.
+    """Makes trees of sentences by a model, with all that was set by hand."""
 
-    Parameters
-    ----------
-    label_map
-        Labels and tags of the model, and what they are called in the project; others stay.
-    """
-
-    def __init__(self, parser: Parser, label_map: Mapping[str, str]) -> None:
-        self.parser, self._names = parser, dict(label_map)
-        known = parser.known_labels
-        self._phrases = _inverse(known.phrases, self._names)
-        self._word_tags = _inverse(known.tags, self._names)
-
-    @property
-    def labels(self) -> set[str]:
-        """The labels of phrases that the model may suggest."""
-        return set(self._phrases)
-
-    @property
-    def tags(self) -> set[str]:
-        """The tags that the model may suggest."""
-        return set(self._word_tags)
+    def __init__(self, parser: Parser) -> None:
+        self.parser = parser
+        self.labels, self.tags = parser.known_labels
 
     def suggest(self, state: SentenceState, flat: Layout) -> Suggestion:
         """The tree of a sentence with all that was set by hand, and alternatives.
@@ -75,7 +57,7 @@ class Suggester:
         if base is not None and kept is None:
             layout = base.obeying(given)
         else:
-            layout = self._layout(parse.tree).obeying(kept or given)
+            layout = Layout.of(parse.tree).obeying(kept or given)
             layout = layout if base is None else without_extras(layout, base, given)
         alternatives = self._alternatives(layout, given, parse, probability)
         return Suggestion(
@@ -98,19 +80,19 @@ class Suggester:
             given = given.with_tag(start, None)
         else:
             rest = [one for one in given.spans if not crosses(one[:2], (start, end))]
+            rest = [one for one in rest if one[:2] != (start, end)]
             given = replace(given.with_open_phrase((start, end)), spans=tuple(rest))
-        found = self._probabilities(self._parse(state.words, given, any_at=(start, end)))
+        any_at = None if is_tag else (start, end)
+        found = self._probabilities(self._parse(state.words, given, any_at))
         weights = {
             label: p
             for (label, i, j, tag), p in found.items()
             if (i, j, tag) == (start, end, is_tag)
         }
         total = sum(weights.values()) if is_tag else max(sum(weights.values()), 1.0)
-        known = self._word_tags if is_tag else self._phrases
+        known = self.tags if is_tag else self.labels
         rows = ((name, weights.get(name, 0.0) / total if total else 0.0) for name in known)
         return [Label(*row) for row in sorted(rows, key=lambda row: (-row[1], row[0]))]
-
-    # -- between the names of the project and those of the model ----------------------------------
 
     def _parse(
         self, words: Sequence[str], given: GivenPhrases, any_at: Span | None = None
@@ -118,47 +100,23 @@ class Suggester:
         """Parse with what the model can be asked for."""
         spans: list[tuple[int, int, str | None]] = []
         for (i, j), chain in given.chains().items():
-            names = [self._phrases.get(label, ()) for label in chain]
-            labels = [some[0] for some in names if len(some) == 1]
+            labels = [label for label in chain if label in self.labels]
             spans += [(i, j, label) for label in labels] or [(i, j, None)]
-        if any_at is not None and any_at not in given.chains() and any_at[1] - any_at[0] > 1:
+        if any_at is not None:
             spans.append((*any_at, None))
-        asked = {(i, j, label) for i, j, label in spans}
-        forbidden = [
-            (i, j, name)
-            for i, j, label in given.forbidden
-            for name in ([None] if label is None else self._phrases.get(label, ()))
-            if (i, j, name) not in asked
-        ]
-        tags: list[str | dict[str, float] | None] = [
-            None if tag is None or tag not in self._word_tags
-            else dict.fromkeys(self._word_tags[tag], 1.0)
-            for tag in given.tags
-        ]  # fmt: skip
+        forbidden = [one for one in given.forbidden if one[2] is None or one[2] in self.labels]
+        tags = [tag if tag in self.tags else None for tag in given.tags]
         if not (spans or forbidden or any(tags)):
             return self.parser.parse(words)
         return self.parser.parse(words, tags=tags, spans=spans, forbidden=forbidden)
 
-    def _layout(self, tree: Tree) -> Layout:
-        if self._names:
-            names = self._names
-            renamed = rebuild(
-                tree,
-                lambda leaf: Tree(names.get(leaf.label, leaf.label), leaf.word),
-                lambda label, kids: Tree(names.get(label, label), kids),
-            )
-            tree = renamed or tree
-        return Layout.of(tree)
-
     def _probabilities(self, parse: Parse) -> dict[Node, float]:
-        """Posteriors of phrases and tags, under the project's names."""
+        """Posteriors of phrases and tags."""
         columns = parse.posterior_columns(LEAST)
         found: dict[Node, float] = {}
         rows = (columns.label, columns.start, columns.end, columns.is_tag, columns.p)
         for number, i, j, is_tag, p in zip(*(row.tolist() for row in rows), strict=True):
-            label = columns.names[number]
-            node = (self._names.get(label, label), i, j, bool(is_tag))
-            found[node] = min(found.get(node, 0.0) + p, 1.0)
+            found[columns.names[number], i, j, bool(is_tag)] = min(p, 1.0)
         return found
 
     # -- alternatives -----------------------------------------------------------------------------
@@ -181,7 +139,7 @@ class Suggester:
             isfinite(one.log_prob) for one in scored
         )
         for one in scored:
-            layout = self._layout(one.tree).obeying(given)
+            layout = Layout.of(one.tree).obeying(given)
             weight = one.log_prob if is_exact else _log_product(layout, probability)
             listed.setdefault(str(layout.tree()), (layout, weight))
         text = str(current.tree())
@@ -203,15 +161,6 @@ class Suggester:
             Alternative(name, exp(weight - top) / total, n_changes(current, layout))
             for name, (layout, weight) in [(text, own), *shown[: N_SHOWN - 1]]
         ]
-
-
-def _inverse(known: frozenset[str], names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """For each name of the project, the names of the model that are called so."""
-    found: dict[str, tuple[str, ...]] = {}
-    for name in sorted(known):
-        own = names.get(name, name)
-        found[own] = (*found.get(own, ()), name)
-    return found
 
 
 def _log_product(layout: Layout, probability: Mapping[Node, float]) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sapwood.annotation.imports import RAW, TEXT, problem_of, read_raw, read_text, shorten
 from sapwood.annotation.kinds import Imported, Label, Suggestion
+from sapwood.annotation.learning import Lesson
 from sapwood.annotation.project import Accepted
 from sapwood.annotation.state import DEPENDENCIES, Action, Sentence, SentenceState
 from sapwood.core.errors import CorpusError, SapwoodError
@@ -31,7 +32,7 @@ class ArcAnnotator:
     Parameters
     ----------
     suggester
-        Makes trees of sentences by a model; None before there is one.
+        Makes trees of sentences by a model; None before there is one. It may be set anew.
     """
 
     kind = DEPENDENCIES
@@ -42,9 +43,9 @@ class ArcAnnotator:
         self._relations: Counter[str] = Counter()
         self._tags: Counter[str] = Counter()
 
-    def use(self, model: Any, label_map: Mapping[str, str] | None = None) -> None:
-        """Suggest by another model from now on; None for no model."""
-        self.suggester = None if model is None else ArcSuggester(model, label_map or {})
+    def use(self, lesson: Lesson) -> None:
+        """Suggest by a model that was learnt."""
+        self.suggester = lesson.model
 
     def edit(self, state: SentenceState, action: Action, shown: str) -> SentenceState:
         """The state after an action on the tree that is shown."""

@@ -67,6 +67,10 @@ class ArcSuggester:
         """The tags that the model may suggest."""
         return set(self._tags)
 
+    def parse(self, words: Sequence[str]) -> Arcs:
+        """The tree of a sentence of which nothing is known."""
+        return self._project_arcs(self.parser.parse(unparsed(words)).arcs, None)
+
     def suggest(self, state: SentenceState) -> Suggestion:
         """The tree of a sentence with all that was set by hand, and alternatives."""
         given = GivenArcs.of(state)
