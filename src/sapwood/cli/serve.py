@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -23,6 +24,7 @@ SERVE_EPILOG = """\b
 Examples:
   sapwood serve --open
   sapwood serve model.sapwood other.sapwood --trees train.mrg --port 8000
+  sapwood serve --project my-treebank --open
   curl -H 'Content-Type: application/json' -d '{"sentence": "The dog sleeps."}' \\
        http://127.0.0.1:8000/api/parse
 """
@@ -51,6 +53,12 @@ def serve_page(  # noqa: PLR0913 - every option of the command is an argument
         "--trees",
         metavar="TREEBANK",
         help="What the models were trained on: States shows examples of it. Again for more files.",
+    ),
+    project: Path = typer.Option(
+        None,
+        "--project",
+        metavar="FOLDER",
+        help="Annotate trees in this folder; the page makes the project where there is none yet.",
     ),
     max_body: float = typer.Option(
         8.0, min=0.01, metavar="MB", help="Size of a request, uploads too."
@@ -101,7 +109,7 @@ def serve_page(  # noqa: PLR0913 - every option of the command is an argument
     if trees and not models:
         msg = "it goes with a MODEL that was learnt from them"
         raise typer.BadParameter(msg, param_hint="--trees")
-    run_server(models or [], load_any, sources, address, limits, shown)
+    run_server(models or [], load_any, sources, address, limits, shown, project)
 
 
 def _missing(what: object) -> SapwoodError:

@@ -1,0 +1,69 @@
+"""Sentences of a project from running text, and from lines of words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from sapwood.annotation.kinds import Imported
+from sapwood.annotation.state import Sentence
+from sapwood.core.errors import count
+from sapwood.corpora.running_text import sentences_of
+from sapwood.corpora.sentences import split_words
+from sapwood.corpora.tokenize import Tokenizer
+
+TEXT, RAW = "text", "raw"
+MOST_WORDS = 1_000  # of a sentence: a page with more cannot be read
+LONGEST_WORD = 2_000  # characters
+MOST_MESSAGES = 5
+
+
+def read_text(
+    content: str, document: str, tokenize: Tokenizer, spell: Callable[[str], str]
+) -> Imported:
+    """The sentences of running text, split into words.
+
+    Parameters
+    ----------
+    spell
+        A word as the trees of the project write it.
+    """
+    rows = (
+        ([spell(word) for word in one.words], one.text) for one in sentences_of(content, tokenize)
+    )
+    return _keep(rows, document)
+
+
+def read_raw(content: str, document: str, spell: Callable[[str], str]) -> Imported:
+    """One sentence a line, words separated by blanks."""
+    lines = (split_words(line) for line in content.split("\n"))
+    return _keep((([spell(word) for word in words], None) for words in lines), document)
+
+
+def _keep(rows: Iterable[tuple[list[str], str | None]], document: str) -> Imported:
+    found, problems = list[Sentence](), list[str]()
+    for number, (words, text) in enumerate(rows, 1):
+        problem = problem_of(words)
+        if problem is not None:
+            problems.append(f"sentence {number} {problem}, and was left out")
+        elif words:
+            found.append(Sentence("", document, tuple(words), text))
+    return Imported(found, shorten(problems))
+
+
+def problem_of(words: Iterable[str]) -> str | None:
+    """Why a sentence cannot be annotated, in words; None where it can."""
+    words = list(words)
+    if len(words) > MOST_WORDS:
+        return f"has {len(words):,} words, at most {MOST_WORDS:,} are taken"
+    longest = max(map(len, words), default=0)
+    if longest > LONGEST_WORD:
+        return f"has a word of {longest:,} characters, at most {LONGEST_WORD:,} are taken"
+    return None
+
+
+def shorten(messages: list[str]) -> list[str]:
+    """The first messages of a list, and how many more there are."""
+    if len(messages) <= MOST_MESSAGES:
+        return messages
+    rest = count(len(messages) - MOST_MESSAGES, "more message")
+    return [*messages[:MOST_MESSAGES], f"and {rest}"]

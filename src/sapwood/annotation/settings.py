@@ -1,0 +1,91 @@
+"""The settings of a project, which are the file `project.json` of its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Self
+
+from sapwood.annotation.state import KINDS, TREES
+from sapwood.core.errors import CorpusError, SapwoodError
+from sapwood.core.outputs import open_output
+
+FORMAT = 1
+ABOUT = "project.json"
+DIRECTIONS = ("auto", "ltr", "rtl")
+LONGEST_TITLE = 200  # characters
+NOTHING = "nothing"  # the first model of a project that starts without any
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `project.json` holds.
+
+    Attributes
+    ----------
+    direction
+        `ltr`, `rtl`, or `auto` for that of the words.
+    start
+        The first model: its name, `nothing`, or the name of a treebank in the folder.
+    label_map
+        Labels of the first model, and what they are called in the project.
+    order
+        The order of work; see `sapwood.annotation.order`.
+    learn_every
+        Number of newly accepted sentences after which the model is learnt again.
+    """
+
+    title: str
+    kind: str = TREES
+    direction: str = "auto"
+    start: str = NOTHING
+    label_map: Mapping[str, str] = field(default_factory=dict)
+    order: str = "document"
+    learn_every: int = 5
+    format: int = FORMAT
+
+    def check(self) -> Self:
+        """The settings themselves; refused where one of them has no meaning."""
+        _check_choice("kind", self.kind, KINDS)
+        _check_choice("direction", self.direction, DIRECTIONS)
+        if not 1 <= len(self.title.strip()) <= LONGEST_TITLE:
+            msg = f"a title of {len(self.title.strip())} characters"
+            raise SapwoodError(msg, hint=f"give one of 1 to {LONGEST_TITLE}")
+        if self.format > FORMAT:
+            msg = f"a project of format {self.format}; this version of Sapwood reads {FORMAT}"
+            raise SapwoodError(msg, hint="update Sapwood")
+        return self
+
+
+def _check_choice(name: str, value: object, known: Iterable[str]) -> None:
+    if value not in known:
+        msg = f"the {name} of the project is {value!r:.60}"
+        raise SapwoodError(msg, hint=f"give one of {', '.join(known)}")
+
+
+def write_file(path: Path, lines: Iterable[bytes]) -> None:
+    """Write a file of a project, whole or not at all."""
+    with open_output(path, force=True) as file:
+        for line in lines:
+            file.write(line.decode())
+
+
+def write_settings(folder: Path, settings: Settings) -> None:
+    """Write the settings of a project into its folder."""
+    text = json.dumps(asdict(settings), ensure_ascii=False, indent=2)
+    write_file(folder / ABOUT, [f"{text}\n".encode()])
+
+
+def read_settings(folder: Path) -> Settings:
+    """Read the settings of a project from its folder."""
+    try:
+        row = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        known = set(Settings.__dataclass_fields__)
+        return Settings(**{name: value for name, value in row.items() if name in known}).check()
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        hint = "restore it from a copy"
+        raise CorpusError(
+            f"not the settings of a project ({error})", file=ABOUT, hint=hint
+        ) from error

@@ -1,0 +1,317 @@
+"""Suggestions of phrase trees: the parser fills in what was not set by hand.
+
+Labels of a project need not be those of the model. A map renames the labels of the model; a label
+that the model does not have is asked for as a phrase of any label, and put into the tree then. So
+every tree that is suggested has all that was set by hand, whatever the model knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import exp, isfinite, log
+from typing import TYPE_CHECKING, Any
+
+from sapwood.annotation.kinds import Alternative, Label, Suggestion
+from sapwood.annotation.state import SentenceState
+from sapwood.constituency.annotation.given import GivenPhrases, Layout, Phrase, Span, crosses
+from sapwood.constituency.grammar.constraints import has_labels
+from sapwood.corpora.tree import Tree, rebuild
+
+if TYPE_CHECKING:
+    from sapwood.constituency.parse.parser import Parse, Parser
+
+N_LISTED = 16  # trees among which the probabilities of alternatives are shared out
+N_SHOWN = 4  # of them, the current tree included
+LEAST_TAGS = 0.05  # least ratio to the current tree of one that differs in tags alone
+MOST_WORDS = 150  # of a sentence that is parsed
+LEAST = 1e-6  # probability of a node that the parser pruned
+Node = tuple[
+    str, int, int, bool
+]  # label, first word, the word behind the last, whether it is a tag
+
+
+class Suggester:
+    """Makes trees of sentences by a model, with all that was set by hand.
+
+    Parameters
+    ----------
+    label_map
+        Labels and tags of the model, and what they are called in the project; others stay.
+    """
+
+    def __init__(self, parser: Parser, label_map: Mapping[str, str]) -> None:
+        self.parser, self._names = parser, dict(label_map)
+        known = parser.known_labels
+        self._phrases = _inverse(known.phrases, self._names)
+        self._word_tags = _inverse(known.tags, self._names)
+
+    @property
+    def labels(self) -> set[str]:
+        """The labels of phrases that the model may suggest."""
+        return set(self._phrases)
+
+    @property
+    def tags(self) -> set[str]:
+        """The tags that the model may suggest."""
+        return set(self._word_tags)
+
+    def suggest(self, state: SentenceState, flat: Layout) -> Suggestion:
+        """The tree of a sentence with all that was set by hand, and alternatives.
+
+        Parameters
+        ----------
+        flat
+            The words with their usual tags, for a sentence that is too long to parse.
+        """
+        given = GivenPhrases.of(state)
+        base = None if state.base is None else Layout.of(Tree.parse(state.base))
+        if len(state.words) > MOST_WORDS:
+            layout = (base or flat).obeying(given)
+            return Suggestion(str(layout.tree()), node_rows(layout, given), is_fallback=True)
+        kept = given if base is None else keep_base(base, given)
+        parse = self._parse(state.words, given if kept is None else kept)
+        probability = self._probabilities(parse)
+        if base is not None and kept is None:
+            layout = base.obeying(given)
+        else:
+            layout = self._layout(parse.tree).obeying(kept or given)
+            layout = layout if base is None else without_extras(layout, base, given)
+        alternatives = self._alternatives(layout, given, parse, probability)
+        return Suggestion(
+            str(layout.tree()), node_rows(layout, given, probability), alternatives,
+            is_fallback=parse.is_fallback,
+        )  # fmt: skip
+
+    def complete(self, state: SentenceState, place: Mapping[str, Any]) -> list[Label]:
+        """Labels for a phrase over some words, or tags of a word, the most probable first.
+
+        The probabilities are those given what was set by hand, and that there is some phrase.
+        """
+        if len(state.words) > MOST_WORDS:
+            return []
+        given = GivenPhrases.of(state)
+        is_tag = place.get("word") is not None
+        start = place["word"] if is_tag else place["start"]
+        end = start + 1 if is_tag else place["end"]
+        if is_tag:
+            given = given.with_tag(start, None)
+        else:
+            rest = [one for one in given.spans if not crosses(one[:2], (start, end))]
+            given = replace(given.with_open_phrase((start, end)), spans=tuple(rest))
+        found = self._probabilities(self._parse(state.words, given, any_at=(start, end)))
+        weights = {
+            label: p
+            for (label, i, j, tag), p in found.items()
+            if (i, j, tag) == (start, end, is_tag)
+        }
+        total = sum(weights.values()) if is_tag else max(sum(weights.values()), 1.0)
+        known = self._word_tags if is_tag else self._phrases
+        rows = ((name, weights.get(name, 0.0) / total if total else 0.0) for name in known)
+        return [Label(*row) for row in sorted(rows, key=lambda row: (-row[1], row[0]))]
+
+    # -- between the names of the project and those of the model ----------------------------------
+
+    def _parse(
+        self, words: Sequence[str], given: GivenPhrases, any_at: Span | None = None
+    ) -> Parse:
+        """Parse with what the model can be asked for."""
+        spans: list[tuple[int, int, str | None]] = []
+        for (i, j), chain in given.chains().items():
+            names = [self._phrases.get(label, ()) for label in chain]
+            labels = [some[0] for some in names if len(some) == 1]
+            spans += [(i, j, label) for label in labels] or [(i, j, None)]
+        if any_at is not None and any_at not in given.chains() and any_at[1] - any_at[0] > 1:
+            spans.append((*any_at, None))
+        asked = {(i, j, label) for i, j, label in spans}
+        forbidden = [
+            (i, j, name)
+            for i, j, label in given.forbidden
+            for name in ([None] if label is None else self._phrases.get(label, ()))
+            if (i, j, name) not in asked
+        ]
+        tags: list[str | dict[str, float] | None] = [
+            None if tag is None or tag not in self._word_tags
+            else dict.fromkeys(self._word_tags[tag], 1.0)
+            for tag in given.tags
+        ]  # fmt: skip
+        if not (spans or forbidden or any(tags)):
+            return self.parser.parse(words)
+        return self.parser.parse(words, tags=tags, spans=spans, forbidden=forbidden)
+
+    def _layout(self, tree: Tree) -> Layout:
+        if self._names:
+            names = self._names
+            renamed = rebuild(
+                tree,
+                lambda leaf: Tree(names.get(leaf.label, leaf.label), leaf.word),
+                lambda label, kids: Tree(names.get(label, label), kids),
+            )
+            tree = renamed or tree
+        return Layout.of(tree)
+
+    def _probabilities(self, parse: Parse) -> dict[Node, float]:
+        """Posteriors of phrases and tags, under the project's names."""
+        columns = parse.posterior_columns(LEAST)
+        found: dict[Node, float] = {}
+        rows = (columns.label, columns.start, columns.end, columns.is_tag, columns.p)
+        for number, i, j, is_tag, p in zip(*(row.tolist() for row in rows), strict=True):
+            label = columns.names[number]
+            node = (self._names.get(label, label), i, j, bool(is_tag))
+            found[node] = min(found.get(node, 0.0) + p, 1.0)
+        return found
+
+    # -- alternatives -----------------------------------------------------------------------------
+
+    def _alternatives(
+        self,
+        current: Layout,
+        given: GivenPhrases,
+        parse: Parse,
+        probability: Mapping[Node, float],
+    ) -> list[Alternative]:
+        """The current tree and the best others; probabilities are shared out among those listed.
+
+        The weight of a tree is its probability where the model has one, else the product of the
+        posteriors of its phrases and tags.
+        """
+        listed: dict[str, tuple[Layout, float]] = {}
+        scored = parse.k_best(N_LISTED)
+        is_exact = self.parser.model.can.probabilities and all(
+            isfinite(one.log_prob) for one in scored
+        )
+        for one in scored:
+            layout = self._layout(one.tree).obeying(given)
+            weight = one.log_prob if is_exact else _log_product(layout, probability)
+            listed.setdefault(str(layout.tree()), (layout, weight))
+        text = str(current.tree())
+        if text not in listed and is_exact:
+            listed = {
+                name: (layout, _log_product(layout, probability))
+                for name, (layout, _) in listed.items()
+            }
+        own = listed.pop(text, (current, _log_product(current, probability)))
+        top = max([own[1], *(weight for _, weight in listed.values())])
+        total = sum(exp(weight - top) for _, weight in [own, *listed.values()])
+        others = sorted(listed.items(), key=lambda row: -row[1][1])
+        shown = [
+            (name, (layout, weight))
+            for name, (layout, weight) in others
+            if layout.chains != current.chains or weight > own[1] + log(LEAST_TAGS)
+        ]
+        return [
+            Alternative(name, exp(weight - top) / total, n_changes(current, layout))
+            for name, (layout, weight) in [(text, own), *shown[: N_SHOWN - 1]]
+        ]
+
+
+def _inverse(known: frozenset[str], names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """For each name of the project, the names of the model that are called so."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in sorted(known):
+        own = names.get(name, name)
+        found[own] = (*found.get(own, ()), name)
+    return found
+
+
+def _log_product(layout: Layout, probability: Mapping[Node, float]) -> float:
+    nodes: list[Node] = [(label, i, j, False) for i, j, label in layout.phrases()]
+    nodes += [(tag, k, k + 1, True) for k, tag in enumerate(layout.tags)]
+    return sum(log(max(probability.get(node, 0.0), LEAST)) for node in nodes)
+
+
+def n_changes(current: Layout, other: Layout) -> int:
+    """Number of phrases and tags of one tree that another has not."""
+    theirs, mine = other.phrases(), current.phrases()
+    n_tags = sum(a != b for a, b in zip(current.tags, other.tags, strict=True))
+    return n_tags + len(set(theirs) - set(mine)) + len(set(mine) - set(theirs))
+
+
+# -- a tree that is kept --------------------------------------------------------------------------
+
+
+def keep_base(base: Layout, given: GivenPhrases) -> GivenPhrases | None:
+    """What the parser is asked for so that a tree is kept wherever it can be.
+
+    None where all of the tree can be kept, and the parser has nothing to fill in.
+    """
+    holes = _holes(base, given)
+    if not holes:
+        return None
+    chains, phrases = given.chains(), list[Phrase]()
+    for i, j, label in base.phrases():
+        if _is_kept((i, j), holes, given) and not has_labels(chains.get((i, j), ()), (label,)):
+            phrases.append((i, j, label))
+    banned = set(given.forbidden)
+    phrases = [one for one in phrases if one not in banned and (*one[:2], None) not in banned]
+    tags = tuple(
+        hand or (None if any(i <= k < j for i, j in holes) else tag)
+        for k, (hand, tag) in enumerate(zip(given.tags, base.tags, strict=True))
+    )
+    return replace(given, spans=(*given.spans, *phrases), tags=tags)
+
+
+def _holes(base: Layout, given: GivenPhrases) -> list[Span]:
+    """The words over which a tree cannot be kept, or should not be."""
+    required = given.chains()
+    crossed = [span for span in base.chains if any(crosses(span, one) for one in required)]
+    return [*given.open, *crossed]
+
+
+def _is_kept(span: Span, holes: Sequence[Span], given: GivenPhrases) -> bool:
+    inside = any(i <= span[0] and span[1] <= j for i, j in given.open)
+    return not inside and not any(crosses(span, one) for one in given.chains())
+
+
+def without_extras(layout: Layout, base: Layout, given: GivenPhrases) -> Layout:
+    """A tree without phrases that neither the kept tree has nor what the parser had to fill in."""
+    holes, required = _holes(base, given), given.chains()
+    chains = {
+        span: chain
+        for span, chain in layout.chains.items()
+        if span in base.chains
+        or span in required
+        or any(span[0] < j and i < span[1] for i, j in holes)
+    }
+    return replace(layout, chains=chains)
+
+
+# -- rows for the page ----------------------------------------------------------------------------
+
+
+def suggest_without_model(state: SentenceState, flat: Layout) -> Suggestion:
+    """What was kept and what was set by hand, over words without other phrases."""
+    given = GivenPhrases.of(state)
+    layout = flat if state.base is None else Layout.of(Tree.parse(state.base))
+    layout = layout.obeying(given)
+    text = str(layout.tree())
+    return Suggestion(text, node_rows(layout, given), [Alternative(text, None, 0)])
+
+
+def node_rows(
+    layout: Layout, given: GivenPhrases, probability: Mapping[Node, float] | None = None
+) -> list[dict[str, Any]]:
+    """The phrases and tags of a tree for the page, parents before children.
+
+    A row has `label`, `start`, `end`, `parent` (the place of its row, -1 at the top), `level` (the
+    number of phrases above it), `is_tag`, `is_given` and `probability`.
+    """
+    hand = set(given.spans)
+    places = enumerate(layout.phrases())
+    nodes = [(i, -j, False, rank, label) for rank, (i, j, label) in places]
+    nodes += [(k, -k - 1, True, 0, tag) for k, tag in enumerate(layout.tags)]
+    rows: list[dict[str, Any]] = []
+    opened: list[int] = []
+    for number, (start, minus_end, is_tag, _, label) in enumerate(sorted(nodes)):
+        end = -minus_end
+        while opened and rows[opened[-1]]["end"] <= start:
+            opened.pop()
+        is_given = given.tags[start] is not None if is_tag else (start, end, label) in hand
+        known = None if probability is None else probability.get((label, start, end, is_tag), 0.0)
+        rows.append({
+            "label": label, "start": start, "end": end, "parent": opened[-1] if opened else -1,
+            "level": len(opened), "probability": known, "is_given": is_given, "is_tag": is_tag,
+        })  # fmt: skip
+        if not is_tag:
+            opened.append(number)
+    return rows
