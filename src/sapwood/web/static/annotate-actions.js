@@ -38,6 +38,7 @@ export class Commands {
       !isTrees && { key: "h", name: "Head", isFor: word, run: () => this.head() },
       !isTrees && { key: "r", name: "Relation", isFor: word, run: (s) => this.relation(s) },
       { key: "t", name: "Tag", isFor: word, run: (s) => this.retag(s) },
+      isTrees && { key: "r", isFor: word, run: (s) => this.retag(s) }, // of a tag, the same
       { key: "s", name: "Split", isFor: word, run: (s) => this.split(s) },
       { key: "j", name: "Join with next", isFor: hasNext, run: (s) => this.join(s) },
       { key: "f", name: "Free", isFor: (s) => this.isGiven(s), run: (s) => this.free(s) },
@@ -77,15 +78,15 @@ export class Commands {
   // Whether the key was that of a command.
   press(event, selection) {
     const name = event.key === "Backspace" ? "Delete" : event.key;
-    const command = this.all.find((one) => one.key === name);
-    if (!command?.isFor(selection)) return false;
+    const command = this.all.find((one) => one.key === name && one.isFor(selection));
+    if (!command) return false;
     command.run(selection);
     return true;
   }
 
   buttons(selection) {
     return this.all
-      .filter((one) => one.isFor(selection))
+      .filter((one) => one.name && one.isFor(selection))
       .map(({ key, shown, name, run }) =>
         h(
           "button",
@@ -119,7 +120,10 @@ export class Commands {
       typed,
       isFocused: pointer !== "touch",
       suggestions: completed({ id: this.view.id, ...span }, this.desk.project.labels),
-      takes: (label) => this.act({ type: "add", ...span, label, ...(above ? { above } : {}) }),
+      takes: (label) => {
+        this.desk.editor.expect({ ...span, label });
+        this.act({ type: "add", ...span, label, ...(above ? { above } : {}) });
+      },
     });
   }
 
@@ -130,13 +134,17 @@ export class Commands {
       button: "Relabel",
       value: label,
       suggestions: completed({ id: this.view.id, start, end }, this.desk.project.labels),
-      takes: (to) => to !== label && this.act({ type: "relabel", start, end, label, to }),
+      takes: (to) => {
+        if (to === label) return;
+        this.desk.editor.expect({ start, end, label: to });
+        this.act({ type: "relabel", start, end, label, to });
+      },
     });
   }
 
   removeNode(selection) {
     const { start, end, label, parent } = this.nodeOf(selection);
-    this.desk.editor.selection = parent === null ? null : { kind: "node", index: parent };
+    if (parent !== null) this.desk.editor.expect(this.view.nodes[parent]);
     this.act({ type: "remove", start, end, label });
   }
 
@@ -174,12 +182,11 @@ export class Commands {
   retag(selection) {
     const word = this.wordOf(selection);
     const { id } = this.view;
-    const place = this.view.arcs ? { word } : { start: word, end: word + 1 };
     this.desk.openBox({
       title: `Tag of “${this.view.words[word]}”`,
       button: "Retag",
       value: this.tagOf(word),
-      suggestions: completed({ id, ...place, is_tag: true }, this.desk.project.tags),
+      suggestions: completed({ id, word }, this.desk.project.tags),
       takes: (tag) => tag !== this.tagOf(word) && this.act({ type: "retag", word, tag }),
     });
   }

@@ -104,7 +104,7 @@ function versionCard(title, view, other, { edits = [], button, onchoose, name })
 }
 
 // conflict: of the session. hooks: onmine(), ontheirs().
-export function conflictBanner({ actions, mine, theirs, error }, { onmine, ontheirs }) {
+export function conflictBanner({ actions, mine, theirs }, { onmine, ontheirs }) {
   return h(
     "div",
     { class: "notice bad", role: "alert", "data-banner": "conflict" },
@@ -114,7 +114,6 @@ export function conflictBanner({ actions, mine, theirs, error }, { onmine, onthe
       h("b", {}, "This sentence was changed in another window. "),
       "Nothing is lost: choose which version stays.",
     ),
-    h("p", { class: "hint" }, [error.message, error.hint].filter(Boolean).join(" ")),
     h(
       "div",
       { class: "pair" },

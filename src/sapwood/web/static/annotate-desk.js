@@ -193,7 +193,7 @@ export class Desk {
   }
 
   async loadProject(isFresh = false) {
-    const project = await this.session.reach(() => get("project"));
+    const project = await this.session.reach(() => get(`project?window=${this.session.window}`));
     if (!project || !this.isOpen) return;
     this.showProject(project);
     if (isFresh && !this.session.view) this.session.next();
@@ -286,11 +286,11 @@ export class Desk {
     else this.act({ type: "accept", tree: view.tree });
   }
 
-  choose(number) {
-    const { alternatives } = this.session.view;
-    const found = alternatives.find((one, k) => (one.number ?? k + 1) === number);
-    if (!found) this.tell(`There is no alternative ${number}.`);
-    else if (!this.session.isBusy) this.act({ type: "choose", alternative: number, tree: found.tree });
+  // k: 1 for the first one besides the tree on show.
+  choose(k) {
+    const found = this.session.view.alternatives[k];
+    if (!found) this.tell(`There is no alternative ${k}.`);
+    else if (!this.session.isBusy) this.act({ type: "choose", alternative: found.number, tree: found.tree });
   }
 
   openBox(options) {

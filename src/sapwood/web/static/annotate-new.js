@@ -15,14 +15,14 @@ const DIRECTIONS = [
 ];
 const FORMATS = {
   trees: [
-    ["raw", "running text"],
-    ["text", "one sentence a line, words parted by blanks"],
+    ["text", "running text"],
+    ["raw", "one sentence a line, words parted by blanks"],
     ["brackets", "trees in brackets"],
     ["findings", "findings of an audit (JSON)"],
   ],
   dependencies: [
-    ["raw", "running text"],
-    ["text", "one sentence a line, words parted by blanks"],
+    ["text", "running text"],
+    ["raw", "one sentence a line, words parted by blanks"],
     ["conllu", "CoNLL-U"],
     ["findings", "findings of an audit (JSON)"],
   ],
@@ -56,7 +56,7 @@ function textPart(kind, onchange = () => {}) {
   });
   const part = {
     kind,
-    format: choose(FORMATS[kind], "raw", () => onchange()),
+    format: choose(FORMATS[kind], "text", () => onchange()),
     text: () => box.value,
     document: () => name,
     isEmpty: () => !box.value.trim(),
@@ -152,6 +152,16 @@ function startPart(models) {
   };
 }
 
+// The fields of a request that hold the text.
+function contentOf(text) {
+  const format = text.format.value;
+  const content = text.text();
+  const document = text.document();
+  if (format === "text") return { document, text: content };
+  if (format === "raw") return { document, sentences: content.split("\n").filter((line) => line.trim()) };
+  return { document, treebank: content, format };
+}
+
 // onmade(project): when the project is there.
 export function newProject(root, { models, folder, onmade }) {
   const title = h("input", { type: "text", required: true, placeholder: "My treebank" });
@@ -171,13 +181,12 @@ export function newProject(root, { models, folder, onmade }) {
     button.disabled = true;
     put(problem, busy("Reading the text"));
     try {
-      const content = text.text();
       const project = await ask("project/create", {
         title: title.value.trim() || "Untitled",
         kind: kind.value,
         direction: direction.value,
         start: start.value(),
-        ...(text.isEmpty() ? {} : { text: content, format: text.format.value }),
+        ...(text.isEmpty() ? {} : contentOf(text)),
       });
       onmade(project);
     } catch (error) {

@@ -33,11 +33,12 @@ function windowName() {
   return made;
 }
 
-// A view with all its lists, in which the top of a tree has no parent.
+// A view with all its lists, in which the top of a tree has no parent. Its arcs are null where it is a phrase tree.
 const normalised = (view) => ({
   ...view,
   alternatives: view.alternatives ?? [],
   warnings: view.warnings ?? [],
+  arcs: view.nodes?.length ? null : (view.arcs ?? []),
   nodes: (view.nodes ?? []).map((node) => ({
     ...node,
     parent: (node.parent ?? -1) < 0 ? null : node.parent,
@@ -210,7 +211,7 @@ export class Session {
         // The server had written the edit down before it went away, and only its answer was lost.
         if (theirs && isRetry && theirs.window === this.window && theirs.revision === revision + 1)
           accepted = this.settle(theirs, action);
-        else if (error.status === 409 && theirs) this.beginConflict(theirs, error);
+        else if (error.status === 409 && theirs) this.beginConflict(theirs);
         else {
           this.queue = [];
           this.setLost(null);
@@ -235,9 +236,9 @@ export class Session {
 
   // -- conflicts --
 
-  beginConflict(theirs, error) {
+  beginConflict(theirs) {
     this.setLost(null);
-    this.conflict = { actions: this.queue, mine: this.view, theirs: normalised(theirs), error };
+    this.conflict = { actions: this.queue, mine: this.view, theirs: normalised(theirs) };
     this.queue = [];
     this.onconflict(this.conflict);
   }

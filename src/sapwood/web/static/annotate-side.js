@@ -43,7 +43,7 @@ function arcChanges(view, arcs) {
 export const changesOf = (view, alternative) =>
   view.arcs ? arcChanges(view, alternative.arcs) : treeChanges(view, alternative.tree);
 
-// onchoose(number), onpoint(changes or null): what to mark in the tree.
+// onchoose(k) of the k-th besides the tree on show, onpoint(changes or null): what to mark in the tree.
 export function alternativesCard(view, { onchoose, onpoint }) {
   const item = (alternative, k) => {
     const changes = k ? changesOf(view, alternative) : [];
@@ -60,10 +60,10 @@ export function alternativesCard(view, { onchoose, onpoint }) {
         {
           type: "button",
           class: "desk-alternative",
-          "aria-label": `Alternative ${k + 1}, ${percent(alternative.probability)}${says.length ? `: ${says.join("; ")}` : ", on show"}`,
+          "aria-label": `${k ? `Alternative ${k}` : "On show"}, ${percent(alternative.probability)}${says.length ? `: ${says.join("; ")}` : ""}`,
           "aria-pressed": String(k === 0),
-          "data-alternative": alternative.number ?? k + 1,
-          onclick: () => k && onchoose(alternative.number ?? k + 1),
+          "data-alternative": k,
+          onclick: () => k && onchoose(k),
           onpointerenter: () => onpoint(changes),
           onpointerleave: () => onpoint(null),
           onfocus: () => onpoint(changes),
@@ -72,7 +72,7 @@ export function alternativesCard(view, { onchoose, onpoint }) {
         h(
           "span",
           { class: "desk-row" },
-          h("kbd", {}, String(k + 1)),
+          k ? h("kbd", {}, String(k)) : null,
           h("b", {}, percent(alternative.probability)),
           k ? null : h("small", {}, "on show"),
         ),

@@ -19,6 +19,7 @@ export class TreeEditor {
     this.selection = null;
     this.moving = null; // index of the node whose new parent is being chosen
     this.anchor = null; // the word at which a selection by Shift began
+    this.wanted = null; // what is selected in the next tree
     this.folds = new Set();
     this.frame = zoomFrame(() => {}, { leastFit: LEAST_FIT });
     this.element = this.frame.place;
@@ -52,7 +53,8 @@ export class TreeEditor {
 
   show(view) {
     const isSame = this.view?.id === view.id;
-    const before = isSame && this.selection ? this.describe() : null;
+    const before = isSame ? (this.wanted ?? this.describe()) : null;
+    this.wanted = null;
     this.view = view;
     this.children = childrenOf(view.nodes);
     this.moving = null;
@@ -62,8 +64,13 @@ export class TreeEditor {
     this.draw(isSame);
   }
 
+  // Selects a phrase as soon as it is in the tree.
+  expect(node) {
+    this.wanted = { kind: "node", key: keyOf(node) };
+  }
+
   describe() {
-    if (this.selection.kind === "words") return this.selection;
+    if (!this.selection || this.selection.kind === "words") return this.selection;
     return { kind: "node", key: keyOf(this.view.nodes[this.selection.index]) };
   }
 
