@@ -7,8 +7,9 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from sapwood.annotation.settings import NOTHING
+from sapwood.annotation.state import TREES as PHRASES
 from sapwood.web.guard import Limits, Refusal
-from sapwood.web.models import TREES, ModelStore
+from sapwood.web.models import ARCS, TREES, ModelStore
 
 if TYPE_CHECKING:
     from sapwood.annotation.desk import Desk
@@ -72,7 +73,7 @@ class OpenProject:
             if self._desk is not None:
                 raise Refusal(422, "the project of this server is there already", "import into it")
             if asked.start.model != NOTHING:
-                self.store.get(asked.start.model, TREES)
+                self.store.get(asked.start.model, TREES if asked.kind == PHRASES else ARCS)
             settings = Settings(
                 asked.title, asked.kind, asked.direction, asked.start.model, asked.start.label_map
             )
@@ -89,12 +90,18 @@ class OpenProject:
     def _use(self, project: Project) -> None:
         from sapwood.annotation.desk import Desk
         from sapwood.constituency.annotation.annotator import TreeAnnotator
+        from sapwood.dependency.annotation.annotator import ArcAnnotator
 
-        annotator = TreeAnnotator()
-        start = project.settings.start
-        if start != NOTHING:
-            label_map = dict(project.settings.label_map)
-            annotator.use(self.store.get(start, TREES).parser(), label_map)
+        start, label_map = project.settings.start, dict(project.settings.label_map)
+        annotator: TreeAnnotator | ArcAnnotator
+        if project.settings.kind == PHRASES:
+            annotator = TreeAnnotator()
+            if start != NOTHING:
+                annotator.use(self.store.get(start, TREES).parser(), label_map)
+        else:
+            annotator = ArcAnnotator()
+            if start != NOTHING:
+                annotator.use(self.store.get(start, ARCS).model, label_map)
         self._desk = Desk(project, annotator)
 
     def add(self, asked: forms.ImportRequest) -> dict[str, Any]:

@@ -126,7 +126,8 @@ class ArcAnswer(BaseModel):
     relation: str
     tag: str
     probability: float | None
-    is_given: bool
+    is_given: bool = Field(description="head or relation set by hand")
+    is_tag_given: bool
 
 
 class AlternativeAnswer(BaseModel):
