@@ -97,6 +97,7 @@ class Desk:
             "id": sentence_id,
             "number": self.project.place(sentence_id) + 1,
             "revision": state.revision,
+            "window": self.project.last_window(sentence_id),
             "status": state.status,
             "words": list(words),
             "direction": self.direction(words),

@@ -91,6 +91,7 @@ class Project:
         if self._journal.note:
             self.messages.append(self._journal.note)
         self._history = History()
+        self._windows: dict[str, str] = {}  # the window that has changed each sentence last
         self.n_changes = 0
         self._replay(self._journal.entries)
 
@@ -169,6 +170,7 @@ class Project:
                 hint = "another program has changed the files: restore them from a copy"
                 raise CorpusError(msg, file=JOURNAL, line=entry.n, hint=hint)
             self._set(entry.sentence, entry.after)
+            self._windows[entry.sentence] = entry.window
             self._history.record(entry)
 
     def _set(self, sentence_id: str, state: SentenceState) -> None:
@@ -201,6 +203,10 @@ class Project:
         """The current state of a sentence."""
         self.place(sentence_id)
         return self._states[sentence_id]
+
+    def last_window(self, sentence_id: str) -> str | None:
+        """The window that has changed a sentence last; None where nobody has."""
+        return self._windows.get(sentence_id)
 
     def states(self) -> Iterator[tuple[Sentence, SentenceState]]:
         """All sentences with their states, in the order of the document."""
@@ -321,6 +327,7 @@ class Project:
         )
         self._journal.append(entry)
         self._set(sentence_id, after)
+        self._windows[sentence_id] = window
         self._history.record(entry)
         self.n_changes += before.tree != after.tree
         if before.tree != after.tree or self.trouble is not None:

@@ -585,6 +585,7 @@ def _trainings(app: FastAPI, server: ServerState) -> None:
             {
                 "models": rows, "limits": server.limits.as_dict(), "version": __version__,
                 "methods": {name: method.as_dict() for name, method in METHODS.items()},
+                "has_project": server.project.folder is not None,
             }
         )  # fmt: skip
 

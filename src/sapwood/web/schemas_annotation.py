@@ -145,6 +145,7 @@ class SentenceView(BaseModel):
     id: str
     number: int
     revision: int
+    window: str | None = Field(description="the window that has changed it last")
     status: str
     words: list[str]
     direction: str
