@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
@@ -63,7 +63,7 @@ class Settings:
         return self
 
 
-def _check_choice(name: str, value: object, known: Iterable[str]) -> None:
+def _check_choice(name: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
         msg = f"the {name} of the project is {value!r:.60}"
         raise SapwoodError(msg, hint=f"give one of {', '.join(known)}")

@@ -35,7 +35,9 @@ class CreateProjectRequest(RequestBody):
     title: Name
     kind: Kind = "trees"
     direction: Direction = "auto"
-    start: StartRequest = StartRequest()
+    start: StartRequest = Field(
+        default_factory=lambda: StartRequest(model="nothing", treebank=None, label_map={})
+    )
     text: Text | None = Field(None, description="Running text, to be split and tokenised.")
     sentences: list[Text] | None = Field(
         None, description="Tokenised sentences, words separated by blanks.", max_length=100_000
