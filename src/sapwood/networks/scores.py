@@ -349,7 +349,14 @@ def biaffine_relations_backward(
 
 
 class ReadSentence:
-    """Posteriors of tags, heads and relations by a network, for one sentence.
+    """Posteriors of tags, heads and relations of one sentence: means over some networks.
+
+    Parameters
+    ----------
+    parts
+        The weights of each network, and its vectors of the words.
+    tags
+        Posteriors of tags by each network.
 
     Attributes
     ----------
@@ -359,9 +366,10 @@ class ReadSentence:
         Posteriors of the heads of each word, the root first.
     """
 
-    def __init__(self, network: Network, vectors: ArcVectors, tags: Real) -> None:
-        self._network, self._vectors, self.tags = network, vectors, tags
-        self.heads = biaffine_heads(network.weights, vectors, [0, len(tags) + 1])[0]
+    def __init__(self, parts: Sequence[tuple[Parameters, ArcVectors]], tags: list[Real]) -> None:
+        self._parts, self.tags = parts, mean_of(tags)
+        ends = [0, len(self.tags) + 1]
+        self.heads = mean_of([biaffine_heads(P, vectors, ends)[0] for P, vectors in parts])
 
     def allowed_heads(self, allowed: BoolArray) -> Real:
         """Posteriors of heads where only some are allowed, [n + 1, n]."""
@@ -371,25 +379,40 @@ class ReadSentence:
     def relations(self, heads: IntArray) -> Real:
         """Posteriors of relations of each word to its head, shape [n, n_relations]."""
         words = np.arange(1, len(heads) + 1)
-        return biaffine_relations(self._network.weights, self._vectors, heads, words).posteriors
+        return mean_of(
+            [biaffine_relations(P, vectors, heads, words).posteriors for P, vectors in self._parts]
+        )
+
+
+def mean_of(arrays: Sequence[Real]) -> Real:
+    """The mean of arrays of one shape; a single array is its own mean.
+
+    >>> mean_of([np.array([0.0, 1.0]), np.array([1.0, 1.0])])
+    array([0.5, 1. ])
+    """
+    total: Real = sum(arrays[1:], start=arrays[0])
+    return total if len(arrays) == 1 else total / total.dtype.type(len(arrays))
 
 
 class ArcEncoder:
-    """Reads sentences, one by one, with a network of arcs."""
+    """Reads sentences, one by one, with one or several networks of arcs."""
 
-    def __init__(self, network: Network) -> None:
-        self._encoder = SentenceEncoder(network)
+    def __init__(self, *networks: Network) -> None:
+        self._encoders = [SentenceEncoder(network) for network in networks]
 
     def read(self, sentence: Sequence[str], tag_factors: FloatArray | None = None) -> ReadSentence:
         """Posteriors for one sentence; the factors, [n, n_tags], are of the tags of its words."""
-        network = self._encoder.network
         factors = None
         if tag_factors is not None:
             of_root = np.ones((1, tag_factors.shape[1]))
             factors = np.concatenate([of_root, tag_factors]).astype(np.float32)
-        encoding, packing, _ = self._encoder.encode([sentence], tag_factors=[factors])
-        vectors = arc_vectors(network.weights, encoding.states, packing)
-        return ReadSentence(network, vectors, encoding.tags[1:])
+        parts, tags = list[tuple[Parameters, ArcVectors]](), list[Real]()
+        for encoder in self._encoders:
+            P = encoder.network.weights
+            encoding, packing, _ = encoder.encode([sentence], tag_factors=[factors])
+            parts.append((P, arc_vectors(P, encoding.states, packing)))
+            tags.append(encoding.tags[1:])
+        return ReadSentence(parts, tags)
 
 
 def arc_loss(
