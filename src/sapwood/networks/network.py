@@ -6,6 +6,9 @@ word vector, sum of the vectors of its affixes, given vector -> BiLSTM -> tags
                                                   BiLSTM's outputs, expected vector of the tag
                                                                    -> BiLSTM -> states
 
+A third BiLSTM may stand above the second; its outputs are added to those that it reads (a residual
+connection), and the sums are the states.
+
 A familiar word has a vector of its own; all words share vectors of their affixes and shapes, which
 hashes choose. Vectors may also be given, by a pretrained encoder or a file of word vectors
 (`sapwood.networks.pretrained`): standardised, and projected to few numbers by a learnt matrix.
@@ -48,7 +51,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Real = npt.NDArray[Any]  # float32 in use, float64 in tests of gradients
 Shapes = dict[str, tuple[int, ...]]
-LAYER_1, LAYER_2 = "first", "second"  # names of the encoder's layers
+LAYER_1, LAYER_2, LAYER_3 = LAYERS = "first", "second", "third"  # names of the encoder's layers
 GIVEN_W, GIVEN_B = "given.W", "given.b"  # the projection of given vectors
 N_SPECIAL = 2  # word vectors before those of familiar words: of the root, of unknown words
 # the properties of a word's letters whose hashes choose form vectors
@@ -92,7 +95,8 @@ class Parameters(dict[str, Real]):
 class EncoderSizes(NamedTuple):
     """Sizes of the vectors of words, of their forms and of tags, and of an LSTM's state.
 
-    Given vectors have `given` numbers, 0 for none, and are projected to `projected`.
+    Given vectors have `given` numbers, 0 for none, and are projected to `projected`. There are two
+    or three `layers` of LSTMs.
     """
 
     word: int = 100
@@ -101,6 +105,7 @@ class EncoderSizes(NamedTuple):
     state: int = 200
     given: int = 0
     projected: int = 128
+    layers: int = 2
 
     def shapes(self, n_tags: int) -> dict[str, tuple[int, ...]]:
         """Shapes of all arrays but the tables of word and form vectors."""
@@ -110,7 +115,8 @@ class EncoderSizes(NamedTuple):
         if self.given:
             first += self.projected
             shapes |= {GIVEN_W: (self.given, self.projected), GIVEN_B: (self.projected,)}
-        for layer, width in ((LAYER_1, first), (LAYER_2, 2 * h + self.tag)):
+        widths = first, 2 * h + self.tag, 2 * h
+        for layer, width in zip(LAYERS[: self.layers], widths, strict=False):
             for direction in ("forwards", "backwards"):
                 name = f"{layer}.{direction}"
                 shapes |= {f"{name}.W": (width, 4 * h), f"{name}.U": (h, 4 * h)}
@@ -228,6 +234,8 @@ class Network:
         sizes = EncoderSizes(words.shape[-1], forms.shape[-1], found["tag.E"].shape[-1], state)
         if given is not None:
             sizes = sizes._replace(given=len(given.mean), projected=found[GIVEN_W].shape[-1])
+        if f"{LAYER_3}.forwards.W" in found:
+            sizes = sizes._replace(layers=3)
         shapes = sizes.shapes(n_tags) | head_shapes(found, 2 * state)
         if lacking := shapes.keys() - found:
             msg = f"the network has no {name}.{min(lacking)}, which this version of Sapwood reads"
@@ -340,13 +348,13 @@ def init_encoder(
     """Parameters with random weights: orthogonal recurrent matrices, forget gates open."""
     P = Parameters(shapes, dtype)
     for name, array in P.items():
-        if name.endswith(".U") and name.startswith((LAYER_1, LAYER_2)):
+        if name.endswith(".U") and name.startswith(LAYERS):
             h = len(array)
             for k in range(4):
                 array[:, k * h : (k + 1) * h] = np.linalg.qr(rng.normal(size=(h, h)))[0]
         elif name.endswith(".E"):
             array[:] = 0.1 * rng.normal(size=array.shape)
-        elif name.endswith(".b") and name.startswith((LAYER_1, LAYER_2)):
+        elif name.endswith(".b") and name.startswith(LAYERS):
             array[len(array) // 4 : len(array) // 2] = 1
         elif array.ndim > 1:
             glorot_uniform(array, rng)
@@ -620,12 +628,13 @@ class Encoding(NamedTuple):
     forms: Lookup
     given: Real | None
     vector_masks: tuple[Mask, Mask]
-    masks: tuple[Mask, Mask, Mask]
+    masks: tuple[Mask, Mask, Mask, Mask]
     first: BiLSTMTrace
     tag_inputs: Real
     tags: Real  # posteriors, [n, n_tags]
     second: BiLSTMTrace
-    states: Real  # the outputs of the second layer, [n, 2 * state]
+    third: BiLSTMTrace | None
+    states: Real  # the outputs of the second layer, plus those of the third, [n, 2 * state]
 
 
 def encode(
@@ -650,13 +659,15 @@ def encode(
     from sapwood.networks.kernels.lstm import row_products
 
     vector_masks: tuple[Mask, Mask] = (1.0, 1.0)
-    masks: tuple[Mask, Mask, Mask] = (1.0, 1.0, 1.0)
+    masks: tuple[Mask, Mask, Mask, Mask] = (1.0, 1.0, 1.0, 1.0)
+    has_third = f"{LAYER_3}.forwards.W" in P
     if dropout is not None:
         vector_masks = dropout.word_masks()
-        widths = [len(P[f"{layer}.forwards.W"]) for layer in (LAYER_1, LAYER_2)]
-        widths.insert(1, len(P["tag.W"]))
-        a, b, c = map(dropout.sentence_mask, widths)
-        masks = a, b, c
+        inputs = f"{LAYER_1}.forwards.W", "tag.W", f"{LAYER_2}.forwards.W"
+        a, b, c = (dropout.sentence_mask(len(P[name])) for name in inputs)
+        masks = a, b, c, 1.0
+        if has_third:
+            masks = a, b, c, dropout.sentence_mask(len(P[f"{LAYER_3}.forwards.W"]))
     vectors = [
         looked.words @ looked.vectors * mask
         for looked, mask in zip((words, forms), vector_masks, strict=True)
@@ -674,8 +685,12 @@ def encode(
         tags[known] = weighted / weighted.sum(axis=1, keepdims=True)
     inputs = np.concatenate([first.outputs, row_products(tags, P["tag.E"])], axis=1)
     second = bilstm(P, LAYER_2, inputs * masks[2], packing)
+    third, states = None, second.outputs
+    if has_third:
+        third = bilstm(P, LAYER_3, second.outputs * masks[3], packing)
+        states = second.outputs + third.outputs
     masked = vector_masks, masks
-    return Encoding(words, forms, given, *masked, first, tag_inputs, tags, second, second.outputs)
+    return Encoding(words, forms, given, *masked, first, tag_inputs, tags, second, third, states)
 
 
 def encode_backward(
@@ -691,6 +706,9 @@ def encode_backward(
     `d_tags`, [n, n_tags], is the gradient by the scores of tags; that through the states is added.
     """
     n_outputs = encoding.first.outputs.shape[1]
+    if encoding.third is not None:
+        d_third = bilstm_backward(P, G, LAYER_3, encoding.third, packing, d_states)
+        d_states = d_states + d_third * encoding.masks[3]
     d_inputs = bilstm_backward(P, G, LAYER_2, encoding.second, packing, d_states)
     d_inputs = d_inputs * encoding.masks[2]
     d_outputs, d_vectors = d_inputs[:, :n_outputs], d_inputs[:, n_outputs:]

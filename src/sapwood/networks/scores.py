@@ -37,7 +37,6 @@ from sapwood.networks.network import (
 )
 from sapwood.networks.pretrained.given import TrainingVectors
 from sapwood.networks.training import (
-    SIDE_LOSS,
     Batch,
     NetworkPlan,
     NetworkTrainer,
@@ -221,7 +220,7 @@ class ArcSizes(NamedTuple):
     """Sizes of the vectors of words for arcs, and for relations."""
 
     arc: int = 200
-    relation: int = 50
+    relation: int = 100
 
     def shapes(self, n_states: int, n_relations: int) -> dict[str, tuple[int, ...]]:
         """Shapes of the weights of arcs and relations."""
@@ -416,27 +415,32 @@ class ArcEncoder:
 
 
 def arc_loss(
-    P: Parameters, batch: Batch, heads: IntArray, relations: IntArray, n_words: int
+    P: Parameters,
+    batch: Batch,
+    gold: tuple[IntArray, IntArray],
+    n_words: int,
+    side_loss: float,
 ) -> tuple[float, Real]:
     """Loss of the gold heads and relations of a batch; its gradient by the states of words.
 
-    The gradient by the weights is written into the batch's. `heads`, 0 for the root, and
-    `relations` are those of the words, sentence after sentence; `n_words` counts the whole batch,
-    of which this may be a part.
+    The gradient by the weights is written into the batch's. `gold` are the heads, 0 for the root,
+    and the relations of the words, sentence after sentence; `n_words` counts the whole batch, of
+    which this may be a part; `side_loss` is the weight of the loss of relations.
     """
+    heads, relations = gold
     starts, G, packing = batch.starts, batch.G, batch.packing
     vectors = arc_vectors(P, batch.encoding.states, packing, batch.dropout)
     lengths = np.diff(starts) - 1
-    gold = np.split(heads, np.cumsum(lengths)[:-1])
-    loss, d_scores = 0.0, []
-    for posteriors, of_words in zip(biaffine_heads(P, vectors, starts.tolist()), gold, strict=True):
+    gold_heads, loss, d_scores = np.split(heads, np.cumsum(lengths)[:-1]), 0.0, []
+    found = biaffine_heads(P, vectors, starts.tolist())
+    for posteriors, of_words in zip(found, gold_heads, strict=True):
         of_sentence, d = cross_entropy(posteriors, of_words, 1 / n_words)
         loss += of_sentence
         d_scores.append(d)
     modifiers = np.delete(np.arange(starts[-1]), starts[:-1])  # all words but the roots
     trace = biaffine_relations(P, vectors, heads + np.repeat(starts[:-1], lengths), modifiers)
-    of_relations, d_relations = cross_entropy(trace.posteriors, relations, SIDE_LOSS / n_words)
-    loss += SIDE_LOSS * of_relations
+    of_relations, d_relations = cross_entropy(trace.posteriors, relations, side_loss / n_words)
+    loss += side_loss * of_relations
     d_vectors = [
         *biaffine_heads_backward(P, G, vectors, starts.tolist(), d_scores),
         *biaffine_relations_backward(P, G, vectors, trace, d_relations),
@@ -479,5 +483,6 @@ class ArcNetworkTrainer(NetworkTrainer):
         """Loss and gradient of some sentences, longest first."""
         batch = self.encode(sentences, rng)
         row = batch.rows[self.is_word[batch.rows]]
-        loss, d_states = arc_loss(self.P, batch, self.head[row], self.relation[row], n_words)
+        gold = self.head[row], self.relation[row]
+        loss, d_states = arc_loss(self.P, batch, gold, n_words, self.plan.side_loss)
         return self.encode_backward(batch, loss, d_states, self.tag[row], n_words)

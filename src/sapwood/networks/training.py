@@ -43,7 +43,6 @@ from sapwood.networks.pretrained.given import TrainingVectors
 FAMILIAR_COUNT = 2  # words seen at least so often have vectors of their own
 HANGUL_SHARE = 0.1  # of words: a text with more is read by letters of Hangul too
 MOST_FORM_BITS = 16  # at most 2^16 form vectors, and at most as many as words
-SIDE_LOSS = 0.5  # weight of the losses of tags and relations
 VECTOR_SCALE = 0.1  # standard deviation of initial vectors
 
 BATCH_PARTS = 2  # parts of a batch, one thread each
@@ -72,6 +71,7 @@ class NetworkPlan:
     word_dropout: float = 0.1  # of the vectors of words and forms
     unknown: float = 0.5
     seed: int = 0
+    side_loss: float = 0.5  # weight of the losses of tags and relations
 
     @classmethod
     def usual(cls, n_words: int, passes: int | None = None, seed: int = 0) -> NetworkPlan:
@@ -336,8 +336,9 @@ class NetworkTrainer:
         """
         words, encoding = batch.packing.row[self.is_word[batch.rows]], batch.encoding
         tags = encoding.tags[words]
-        loss_of_tags, d_scores = cross_entropy(tags, gold_tags, SIDE_LOSS / n_words)
-        loss += SIDE_LOSS * loss_of_tags
+        side_loss = self.plan.side_loss
+        loss_of_tags, d_scores = cross_entropy(tags, gold_tags, side_loss / n_words)
+        loss += side_loss * loss_of_tags
         d_tags = np.zeros_like(encoding.tags)
         d_tags[words] = d_scores
         d_words, d_forms = encode_backward(

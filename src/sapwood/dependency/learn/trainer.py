@@ -462,7 +462,7 @@ def train_arc_network(  # noqa: PLR0913 - sizes and given vectors have defaults
     jobs: int,
     on_pass: AfterPass | None = None,
     *,
-    sizes: tuple[EncoderSizes, ArcSizes] = (EncoderSizes(), ArcSizes()),
+    sizes: tuple[EncoderSizes, ArcSizes] = (EncoderSizes(layers=3), ArcSizes()),
     given: TrainingVectors | None = None,
 ) -> Network:
     """Train a network on dependency trees: tags, heads and relations, each word on its own.

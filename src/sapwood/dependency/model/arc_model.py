@@ -498,7 +498,8 @@ def _encoder_entries(member: EncoderMember) -> tuple[dict[str, npt.NDArray[Any]]
 
     The vectors that all of them are given stand with the first network.
     """
-    arrays, entry = member.network.to_arrays(_ENCODER), {"weight": member.weight}
+    arrays = member.network.to_arrays(_ENCODER)
+    entry: dict[str, Any] = {"weight": member.weight}
     for k, network in enumerate(member.others):
         arrays |= replace(network, given=None).to_arrays(f"{_ENCODER}{k + 1}")
     if member.others:
