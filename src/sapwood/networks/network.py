@@ -663,8 +663,8 @@ def encode(
     has_third = f"{LAYER_3}.forwards.W" in P
     if dropout is not None:
         vector_masks = dropout.word_masks()
-        inputs = f"{LAYER_1}.forwards.W", "tag.W", f"{LAYER_2}.forwards.W"
-        a, b, c = (dropout.sentence_mask(len(P[name])) for name in inputs)
+        masked = f"{LAYER_1}.forwards.W", "tag.W", f"{LAYER_2}.forwards.W"
+        a, b, c = (dropout.sentence_mask(len(P[name])) for name in masked)
         masks = a, b, c, 1.0
         if has_third:
             masks = a, b, c, dropout.sentence_mask(len(P[f"{LAYER_3}.forwards.W"]))
@@ -689,8 +689,8 @@ def encode(
     if has_third:
         third = bilstm(P, LAYER_3, second.outputs * masks[3], packing)
         states = second.outputs + third.outputs
-    masked = vector_masks, masks
-    return Encoding(words, forms, given, *masked, first, tag_inputs, tags, second, third, states)
+    drawn = vector_masks, masks
+    return Encoding(words, forms, given, *drawn, first, tag_inputs, tags, second, third, states)
 
 
 def encode_backward(
