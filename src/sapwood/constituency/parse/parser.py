@@ -40,7 +40,7 @@ from sapwood.constituency.parse.posteriors import (
     normalise_tags,
     split_codes,
 )
-from sapwood.constituency.parse.prepared import derivation_log_probs, signed_log_probs
+from sapwood.constituency.parse.prepared import clean_log_probs, derivation_log_probs
 from sapwood.core.arrays import BoolArray, FloatArray, IntArray, SignedLog
 from sapwood.core.compiling import short_work
 from sapwood.core.errors import (
@@ -292,7 +292,7 @@ class Parse:
         self, trees: list[Tree], decoded: list[Decoded]
     ) -> tuple[FloatArray, FloatArray]:
         if not all(one.nodes for one in decoded):
-            return signed_log_probs(self._prepared.ensemble, trees)
+            return clean_log_probs(self._prepared.ensemble, trees)
         assert self._forest is not None
         symbols = self._forest.posteriors.prepared.grammar.symbols
         nodes = [one.nodes for one in decoded]

@@ -340,10 +340,14 @@ def signed_log_probs(
     logs, signs = np.full(len(cleaned), -np.inf), np.zeros(len(cleaned))
     is_kept = [tree is not None for tree in cleaned]
     if any(is_kept):
-        packed = pack_binary_trees((tree for tree in cleaned if tree is not None), _ANY_TRANSFORM)
-        bank = Treebank(*packed)
-        logs[is_kept], signs[is_kept] = _row_log_probs(model, _rows_of(bank))
+        kept = [tree for tree in cleaned if tree is not None]
+        logs[is_kept], signs[is_kept] = clean_log_probs(model, kept)
     return logs, signs
+
+
+def clean_log_probs(model: Model, trees: Sequence[Tree]) -> tuple[FloatArray, FloatArray]:
+    """What `signed_log_probs` gives, for trees that have the labels of the model already."""
+    return _row_log_probs(model, _rows_of(Treebank(*pack_binary_trees(trees, _ANY_TRANSFORM))))
 
 
 def derivation_log_probs(
