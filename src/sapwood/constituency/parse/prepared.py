@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sapwood.constituency.grammar.ensemble import Model
     from sapwood.constituency.grammar.latent_grammar import LatentGrammar
     from sapwood.constituency.grammar.member import Member
-    from sapwood.constituency.parse.decoders import Nodes
+    from sapwood.constituency.parse.decoders import Decoded, Nodes
     from sapwood.constituency.parse.kernels.coarse import CoarseRules
     from sapwood.constituency.parse.kernels.forest import PairTable
     from sapwood.constituency.parse.kernels.latent import RuleTensors
@@ -340,21 +340,25 @@ def signed_log_probs(
     logs, signs = np.full(len(cleaned), -np.inf), np.zeros(len(cleaned))
     is_kept = [tree is not None for tree in cleaned]
     if any(is_kept):
-        kept = [tree for tree in cleaned if tree is not None]
-        logs[is_kept], signs[is_kept] = clean_log_probs(model, kept)
+        packed = pack_binary_trees((tree for tree in cleaned if tree is not None), _ANY_TRANSFORM)
+        bank = Treebank(*packed)
+        logs[is_kept], signs[is_kept] = _row_log_probs(model, _rows_of(bank))
     return logs, signs
 
 
-def clean_log_probs(model: Model, trees: Sequence[Tree]) -> tuple[FloatArray, FloatArray]:
-    """What `signed_log_probs` gives, for trees that have the labels of the model already."""
-    return _row_log_probs(model, _rows_of(Treebank(*pack_binary_trees(trees, _ANY_TRANSFORM))))
-
-
 def derivation_log_probs(
-    model: Model, symbols: Sequence[Symbol], words: Sequence[str], trees: Sequence[Nodes]
+    model: Model, symbols: Sequence[Symbol], words: Sequence[str], trees: Sequence[Decoded]
 ) -> tuple[FloatArray, FloatArray]:
-    """Log-weights and signs, see `signed_log_probs`, of trees given as derivations."""
-    table = np.array([row for nodes in trees for row in nodes], np.int64)
+    """Log-weights and signs, see `signed_log_probs`, of trees of a sentence, given as nodes.
+
+    `symbols` are those of trees that have none of their own.
+    """
+    nodes: Nodes = []
+    for tree in trees:
+        first = 0 if tree.symbols is None else len(symbols)
+        nodes += [(first + a, *place) for a, *place in tree.nodes] if first else tree.nodes
+        symbols = symbols if tree.symbols is None else (*symbols, *tree.symbols)
+    table = np.array(nodes, np.int64)
     used, label = np.unique(table[:, 0], return_inverse=True)
     rows = _Rows(
         np.arange(len(trees) + 1) * (2 * len(words) - 1), table[:, 1].astype(np.int32),
