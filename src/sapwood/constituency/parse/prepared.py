@@ -356,7 +356,7 @@ def derivation_log_probs(
     nodes: Nodes = []
     for tree in trees:
         first = 0 if tree.symbols is None else len(symbols)
-        nodes += [(first + a, *place) for a, *place in tree.nodes] if first else tree.nodes
+        nodes += [(first + a, b, c, i) for a, b, c, i in tree.nodes] if first else tree.nodes
         symbols = symbols if tree.symbols is None else (*symbols, *tree.symbols)
     table = np.array(nodes, np.int64)
     used, label = np.unique(table[:, 0], return_inverse=True)
