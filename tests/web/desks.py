@@ -83,12 +83,12 @@ def press(page: Page, *keys: str) -> None:
 
 def number(page: Page) -> int:
     """The number of the sentence on show."""
-    return int(page.tab.locator(".desk-work h2").inner_text().split()[-1])
+    return int(page.tab.locator(".desk-work h2").inner_text().split()[-1].replace(",", ""))
 
 
 def wait_number(page: Page, wanted: int) -> None:
     """Wait until a sentence is on show."""
-    page.see(f".desk-work h2:text-is('Sentence {wanted}')")
+    page.see(f".desk-work h2:text-is('Sentence {wanted:,}')")
     page.settle()
 
 

@@ -82,7 +82,7 @@ function modelLine(model) {
   ];
 }
 
-// hooks: onlearn(network) . Returns { element, showProject(project), showLearning(learning) }.
+// hooks: onlearn(network). Returns { element, showProject(project), showLearning(learning) }.
 export function progressCard({ onlearn }) {
   const counts = h("div", {});
   const model = h("div", { role: "status", class: "desk-model" });
@@ -111,6 +111,7 @@ export function progressCard({ onlearn }) {
   return {
     element,
     showProject(project) {
+      network.hidden = !project.can_network;
       const { sentences, accepted, skipped, words_accepted } = project.counts;
       put(
         counts,
@@ -164,8 +165,7 @@ export function progressCard({ onlearn }) {
             )
           : h("p", { class: "none" }, "The learning curve begins at 20 accepted trees."),
       );
-      if (learning.model) setModel(learning.model);
-      else if (learning.state === "learning") setModel({ state: "learning", message: learning.message });
+      setModel(learning.model ?? learning);
     },
   };
 }
