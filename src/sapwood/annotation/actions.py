@@ -68,10 +68,10 @@ def whole_number(action: Action, name: str, least: int, most: int) -> int:
     """A field of an action that is a whole number within bounds."""
     value = action.get(name)
     if isinstance(value, bool) or not isinstance(value, int):
-        msg = f'"{name}" of the action is {describe(value)}, expected a whole number'
+        msg = f'"{name}" is {describe(value)}, expected a whole number'
         raise SapwoodError(msg, hint=f"give one of {least} to {most}")
     if not least <= value <= most:
-        msg = f'"{name}" of the action is {value}'
+        msg = f'"{name}" is {value}'
         raise SapwoodError(msg, hint=f"give a number of {least} to {most}")
     return value
 
@@ -86,11 +86,11 @@ def text_field(action: Action, name: str, longest: int = LONGEST_NAME) -> str:
     """A field of an action that is a text without blanks at its ends, and not empty."""
     value = action.get(name)
     if not isinstance(value, str) or not value.strip():
-        msg = f'"{name}" of the action is {describe(value)}, expected a name'
+        msg = f'"{name}" is {describe(value)}, expected a name'
         raise SapwoodError(msg, hint="give a text that is not empty")
     value = value.strip()
     if len(value) > longest:
-        msg = f'"{name}" of the action has {len(value):,} characters'
+        msg = f'"{name}" has {len(value):,} characters'
         raise SapwoodError(msg, hint=f"give at most {longest}")
     return value
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from threading import RLock
 from time import perf_counter
 from typing import Any
@@ -13,7 +14,8 @@ from sapwood.annotation.actions import WITH_TREE
 from sapwood.annotation.kinds import Annotator, Suggestion
 from sapwood.annotation.learning import Learning, Teacher
 from sapwood.annotation.project import MODEL, Project
-from sapwood.annotation.state import ACCEPTED, Action, SentenceState
+from sapwood.annotation.settings import ORDERS
+from sapwood.annotation.state import ACCEPTED, NEW, STARTED, Action, SentenceState
 from sapwood.core.errors import SapwoodError
 
 N_KEPT_VIEWS = 200  # suggestions that are kept in memory, of the sentences shown last
@@ -102,8 +104,8 @@ class Desk:
             "words": list(words),
             "direction": self.direction(words),
             "tree": found.tree,
-            "nodes": list(found.rows) if is_trees else [],
-            "arcs": [] if is_trees else list(found.rows),
+            "nodes": list(found.rows) if is_trees else None,
+            "arcs": None if is_trees else list(found.rows),
             "given": self.annotator.given(state),
             "alternatives": [
                 {"number": k, **one._asdict()} for k, one in enumerate(found.alternatives, 1)
@@ -170,7 +172,11 @@ class Desk:
     def summary(self, window: str = "") -> dict[str, Any]:
         """The project in short: counts, model, undo and redo, names."""
         found = self.project.summary() | self.project.history(window)
-        return found | self.annotator.names() | {"exists": True, "model": self.model_state()}
+        return found | self.annotator.names() | {
+            "exists": True, "model": self.model_state(), "orders": list(ORDERS),
+            "start": self.project.settings.start,
+            "formats": [one._asdict() for one in self.annotator.export_formats],
+        }  # fmt: skip
 
     def model_state(self) -> dict[str, Any]:
         """The model that makes suggestions, and whether another one is being learnt."""
@@ -212,16 +218,20 @@ class Desk:
         waiting = [
             (number, one.id, state)
             for number, (one, state) in enumerate(self.project.states())
-            if state.status in {"new", "started"}
+            if state.status in {NEW, STARTED} and one.id != after
         ]
-        start = -1 if after is None else self.project.place(after)
-        found = next((row for row in waiting if row[0] > start), None)
-        found = found or next((row for row in waiting if row[1] != after), None)
-        if found is None:
+        if not waiting:
             return {"id": None, "why": None}
-        words = len(found[2].words)
-        why = {"order": "document", "score": None, "words": words, "parts": []}
-        return {"id": found[1], "why": why}
+        if self.project.settings.order == "random":
+            started = (row for row in waiting if row[2].status == STARTED)
+            found = next(started, min(waiting, key=lambda row: sha256(row[1].encode()).digest()))
+        else:
+            start = -1 if after is None else self.project.place(after)
+            found = next((row for row in waiting if row[0] > start), waiting[0])
+        order, words = self.project.settings.order, len(found[2].words)
+        return {
+            "id": found[1], "why": {"order": order, "score": None, "words": words, "parts": []},
+        }  # fmt: skip
 
     def export(self, format: str) -> str:
         """The accepted trees in a format."""

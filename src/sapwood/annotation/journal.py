@@ -126,7 +126,8 @@ class Journal:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.note = path, None
+        self.path = path
+        self.note: str | None = None
         rows, size = read_rows(path)
         self.entries: list[Entry] = []
         for number, row in enumerate(rows, 1):
@@ -146,7 +147,7 @@ class Journal:
             if cut:
                 os.ftruncate(self._handle, size)
                 os.fsync(self._handle)
-                self.note: str | None = (
+                self.note = (
                     f"the last {count(cut, 'byte')} of {path.name} were a line without its end, "
                     "of an action that was never answered; they were cut off"
                 )

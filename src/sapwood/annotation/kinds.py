@@ -57,6 +57,20 @@ class Label(NamedTuple):
     probability: float | None
 
 
+class ExportFormat(NamedTuple):
+    """A format in which accepted trees are written.
+
+    Attributes
+    ----------
+    suffix
+        Of a file, with its dot.
+    """
+
+    name: str
+    title: str
+    suffix: str
+
+
 class Imported(NamedTuple):
     """Sentences that were read from a text, and what was left out."""
 
@@ -68,7 +82,7 @@ class Annotator(Protocol):
     """A kind of trees: how they are edited, suggested, read and written."""
 
     kind: str
-    export_formats: Sequence[str]
+    export_formats: Sequence[ExportFormat]
 
     def use(self, lesson: Lesson) -> None:
         """Suggest by a model that was learnt."""

@@ -388,7 +388,7 @@ class Project:
         """Write the trees anew where they differ from the journal; keep what others wrote there."""
         now = b"".join(self._rows(self._states))
         file = self.trees_file
-        found = file.read_bytes() if file.exists() else b""
+        found = file.read_bytes() if file.exists() else None
         if found == now:
             return
         if found and not self._is_earlier(found, now):

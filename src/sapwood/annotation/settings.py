@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
@@ -14,6 +14,7 @@ from sapwood.core.outputs import open_output
 
 FORMAT = 1
 ABOUT = "project.json"
+ORDERS = ("document", "random", "learning")  # how the next sentence is chosen
 DIRECTIONS = ("auto", "ltr", "rtl")
 LONGEST_TITLE = 200  # characters
 NOTHING = "nothing"  # the first model of a project that starts without any
@@ -34,7 +35,7 @@ class Settings:
     label_map
         Labels of the start model, and what they are called in the project; None removes a phrase.
     order
-        The order of work; see `sapwood.annotation.order`.
+        The order of work: that of the document, random, or by how much is to be learnt.
     learn_every
         Number of newly accepted sentences after which the model is learnt again.
     """
@@ -51,6 +52,7 @@ class Settings:
     def check(self) -> Self:
         """The settings themselves; refused where one of them has no meaning."""
         _check_choice("kind", self.kind, KINDS)
+        _check_choice("order", self.order, ORDERS)
         _check_choice("direction", self.direction, DIRECTIONS)
         if not 1 <= len(self.title.strip()) <= LONGEST_TITLE:
             msg = f"a title of {len(self.title.strip())} characters"
@@ -61,7 +63,7 @@ class Settings:
         return self
 
 
-def _check_choice(name: str, value: object, known: Iterable[str]) -> None:
+def _check_choice(name: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
         msg = f"the {name} of the project is {value!r:.60}"
         raise SapwoodError(msg, hint=f"give one of {', '.join(known)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
@@ -18,20 +18,29 @@ if TYPE_CHECKING:
     from sapwood.annotation.desk import Desk
     from sapwood.web.app import ServerState
 
-Answer = Callable[[Request, Callable[[], Any], bool], Any]
+Errors = dict[int | str, dict[str, Any]]
 Number = Annotated[int, Query(ge=0, le=10_000_000)]
 Limit = Annotated[int, Query(ge=1, le=1_000)]
 ADDRESS = "/api/project"
 
 
-def add_annotation(
-    app: FastAPI, server: ServerState, errors: dict[int | str, dict[str, Any]]
-) -> None:
+class Answer(Protocol):
+    """Answers a request by work in a pool of threads."""
+
+    async def __call__(
+        self, request: Request, work: Callable[[], Any], *, is_heavy: bool = False
+    ) -> Response:
+        """The answer with what the work returns."""
+
+
+def add_annotation(app: FastAPI, server: ServerState, errors: Errors) -> None:
     """Add the routes of the project to an application."""
     project = server.project
     errors = {**errors, 409: {"model": forms.ConflictAnswer, "description": "A conflict."}}
 
-    async def answer(request: Request, work: Callable[[], Any], *, is_heavy: bool = False) -> Any:
+    async def answer(
+        request: Request, work: Callable[[], Any], *, is_heavy: bool = False
+    ) -> Response:
         return await server.answer(request, lambda _: work(), is_heavy=is_heavy)
 
     @app.exception_handler(ConflictError)
@@ -49,7 +58,7 @@ def add_annotation(
     _about_learning(app, project, answer, errors)
 
 
-def _about_project(app: FastAPI, project: OpenProject, answer: Any, errors: Any) -> None:
+def _about_project(app: FastAPI, project: OpenProject, answer: Answer, errors: Errors) -> None:
     @app.get(ADDRESS, tags=["project"])
     async def about_project(request: Request, window: str = "") -> Response:
         """The project of this server: counts, model, undo and redo."""
@@ -112,7 +121,7 @@ async def _import_request(
         raise RequestValidationError(error.errors()) from None
 
 
-def _about_sentences(app: FastAPI, project: OpenProject, answer: Any, errors: Any) -> None:
+def _about_sentences(app: FastAPI, project: OpenProject, answer: Answer, errors: Errors) -> None:
     def desk() -> Desk:
         return project.desk
 
@@ -170,7 +179,7 @@ def _about_sentences(app: FastAPI, project: OpenProject, answer: Any, errors: An
         return await answer(request, lambda: {"labels": desk().complete(asked.id, place)})
 
 
-def _about_learning(app: FastAPI, project: OpenProject, answer: Any, errors: Any) -> None:
+def _about_learning(app: FastAPI, project: OpenProject, answer: Answer, errors: Errors) -> None:
     @app.get(f"{ADDRESS}/guideline", responses=errors, tags=["project"])
     async def guideline(request: Request, label: str, id: str = "") -> Response:
         """What a label looked like in earlier trees."""

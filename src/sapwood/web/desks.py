@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sapwood.annotation.desk import Desk
-from sapwood.annotation.project import MODEL, Project
+from sapwood.annotation.project import MODEL, Accepted, Project
 from sapwood.annotation.settings import NOTHING, START_MODEL, START_TREES, Settings
 from sapwood.annotation.state import TREES as PHRASES
 from sapwood.core.errors import SapwoodError
@@ -122,3 +122,14 @@ def _from_treebank(project: Project) -> Any:
 
     with file.open(encoding="utf-8") as lines:
         return ArcCRF(1, passes=2, folds=2).fit(list(stream_arcs(lines))).model_
+
+
+def arcs_of_trees(accepted: Sequence[Accepted]) -> str:
+    """Phrase trees as dependencies in CoNLL-U, their heads found by rules."""
+    from sapwood.corpora.tree import HEAD_RULES, Tree, choose_head_rule
+    from sapwood.dependency.data.transform import tree_arcs
+
+    trees = [Tree.parse(one.tree) for one in accepted]
+    rule = HEAD_RULES[choose_head_rule(trees)]
+    rows = zip(accepted, trees, strict=True)
+    return "".join(f"# sent_id = {one.id}\n{tree_arcs(tree, rule)}\n\n" for one, tree in rows)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from sapwood.annotation.state import Sentence
     from sapwood.web import schemas_annotation as forms
 
-ENDINGS = {"brackets": "mrg", "conllu": "conllu", "json": "jsonl", "words": "txt"}
-
 
 class OpenProject:
     """The project of a server.
@@ -62,7 +60,7 @@ class OpenProject:
         name = None if self.folder is None else self.folder.resolve().name
         if self._desk is None:
             return {"exists": False, "folder_name": name}
-        return self._desk.summary(window) | {"folder_name": name, "orders": ["document"]}
+        return self._desk.summary(window) | {"folder_name": name}
 
     def create(self, asked: forms.CreateProjectRequest) -> dict[str, Any]:
         """Make the project, with its first sentences; nothing is made where something is wrong."""
@@ -127,9 +125,16 @@ class OpenProject:
 
     def export(self, format: str) -> tuple[str, str]:
         """The accepted trees in a format, and the name of a file for them."""
-        format = format or ("brackets" if self.desk.project.settings.kind == "trees" else "conllu")
-        text = self.desk.export(format)
-        return text, f"trees.{ENDINGS.get(format, 'txt')}"
+        from sapwood.annotation.state import TREES
+        from sapwood.web.desks import arcs_of_trees
+
+        desk = self.desk
+        known = {one.name: one for one in desk.annotator.export_formats}
+        name = format or next(iter(known))
+        if name == "conllu" and desk.project.settings.kind == TREES:
+            return arcs_of_trees(desk.project.accepted()), "trees.conllu"
+        text = desk.export(name)
+        return text, f"trees{known[name].suffix}"
 
     def change_settings(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Change the settings of the project, and return its summary."""

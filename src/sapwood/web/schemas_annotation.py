@@ -35,7 +35,9 @@ class CreateProjectRequest(RequestBody):
     title: Name
     kind: Kind = "trees"
     direction: Direction = "auto"
-    start: StartRequest = StartRequest()
+    start: StartRequest = Field(
+        default_factory=lambda: StartRequest(model="nothing", treebank=None, label_map={})
+    )
     text: Text | None = Field(None, description="Running text, to be split and tokenised.")
     sentences: list[Text] | None = Field(
         None, description="Tokenised sentences, words separated by blanks.", max_length=100_000
@@ -121,8 +123,8 @@ class NodeAnswer(BaseModel):
 class ArcAnswer(BaseModel):
     """A word of a dependency tree that is shown."""
 
-    word: str
-    head: int
+    word: int = Field(description="counted from 0")
+    head: int = Field(description="counted from 1; 0 is the root")
     relation: str
     tag: str
     probability: float | None
@@ -150,8 +152,8 @@ class SentenceView(BaseModel):
     words: list[str]
     direction: str
     tree: str
-    nodes: list[NodeAnswer]
-    arcs: list[ArcAnswer]
+    nodes: list[NodeAnswer] | None = Field(description="of a phrase tree, parents first")
+    arcs: list[ArcAnswer] | None = Field(description="of a dependency tree")
     given: dict[str, Any]
     alternatives: list[AlternativeAnswer]
     is_fallback: bool

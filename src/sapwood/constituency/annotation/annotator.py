@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from sapwood.annotation.actions import span_of, whole_number
 from sapwood.annotation.imports import RAW, TEXT, problem_of, read_raw, read_text, shorten
-from sapwood.annotation.kinds import Imported, Label, Suggestion
+from sapwood.annotation.kinds import ExportFormat, Imported, Label, Suggestion
 from sapwood.annotation.learning import Lesson
 from sapwood.annotation.project import Accepted
 from sapwood.annotation.state import TREES, Action, Sentence, SentenceState
@@ -36,7 +38,13 @@ class TreeAnnotator:
     """
 
     kind = TREES
-    export_formats: Sequence[str] = ("brackets", "conllu", "json", "words")
+    export_formats: Sequence[ExportFormat] = (
+        ExportFormat("brackets", "Penn brackets, one tree a line", ".mrg"),
+        ExportFormat("conllu", "CoNLL-U, by head rules", ".conllu"),
+        ExportFormat("json", "JSON, one tree a line", ".jsonl"),
+        ExportFormat("latex", "LaTeX, for the package forest", ".tex"),
+        ExportFormat("words", "words, one sentence a line", ".txt"),
+    )
 
     def __init__(self, suggester: Suggester | None = None) -> None:
         self.suggester = suggester
@@ -82,6 +90,11 @@ class TreeAnnotator:
 
     def complete(self, state: SentenceState, place: dict[str, Any]) -> list[Label]:
         """Labels for a phrase over some words, or tags for a word, the most probable first."""
+        n = len(state.words)
+        if place.get("word") is None:
+            span_of(place, n)
+        else:
+            whole_number(place, "word", 0, n - 1)
         known: list[Label] = []
         if self.suggester is not None:
             known = self.suggester.complete(state, place)
@@ -142,8 +155,21 @@ class TreeAnnotator:
             return "".join(f"{one.tree}\n" for one in accepted)
         if format == "words":
             return "".join(f"{' '.join(one.words)}\n" for one in accepted)
+        if format == "latex":
+            return "".join(f"{Tree.parse(one.tree).to_latex()}\n\n" for one in accepted)
+        if format == "json":
+            return "".join(f"{_json_row(one)}\n" for one in accepted)
         msg = f"trees are not written as {format!r:.40}"
-        raise SapwoodError(msg, hint=f"give one of {', '.join(self.export_formats)}")
+        raise SapwoodError(
+            msg, hint=f"give one of {', '.join(one.name for one in self.export_formats)}"
+        )
+
+
+def _json_row(one: Accepted) -> str:
+    layout = Layout.of(Tree.parse(one.tree))
+    phrases = [{"label": label, "start": i, "end": j} for i, j, label in layout.phrases()]
+    row = {"id": one.id, "words": [*one.words], "tags": [*layout.tags], "phrases": phrases}
+    return json.dumps(row | {"tree": one.tree}, ensure_ascii=False)
 
 
 def _read_brackets(content: str, document: str, *, is_accepted: bool) -> Imported:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from sapwood.annotation.actions import (
     STATUS_ACTIONS,
@@ -273,7 +274,7 @@ def _recut(state: SentenceState, action: Action) -> SentenceState:
         words, by = join_words_at(state.words, place), -1
     given, base = GivenPhrases.of(state), None
     here = (place, place + 1 + (by > 0))
-    moved = {
+    moved: dict[str, tuple[Any, ...]] = {
         name: tuple(
             (*new, *one[2:])
             for one, new in zip(

@@ -189,7 +189,9 @@ def keep_base(base: Layout, given: GivenPhrases) -> GivenPhrases | None:
         return None
     chains, phrases = given.chains(), list[Phrase]()
     for i, j, label in base.phrases():
-        if _is_kept((i, j), holes, given) and not has_labels(chains.get((i, j), ()), (label,)):
+        if _is_kept((i, j), holes, given) and not has_labels(
+            tuple(chains.get((i, j), ())), (label,)
+        ):
             phrases.append((i, j, label))
     banned = set(given.forbidden)
     phrases = [one for one in phrases if one not in banned and (*one[:2], None) not in banned]

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from sapwood.annotation.actions import whole_number
 from sapwood.annotation.imports import RAW, TEXT, problem_of, read_raw, read_text, shorten
-from sapwood.annotation.kinds import Imported, Label, Suggestion
+from sapwood.annotation.kinds import ExportFormat, Imported, Label, Suggestion
 from sapwood.annotation.learning import Lesson
 from sapwood.annotation.project import Accepted
 from sapwood.annotation.state import DEPENDENCIES, Action, Sentence, SentenceState
@@ -36,7 +37,11 @@ class ArcAnnotator:
     """
 
     kind = DEPENDENCIES
-    export_formats: Sequence[str] = (CONLLU, "json", "words")
+    export_formats: Sequence[ExportFormat] = (
+        ExportFormat(CONLLU, "CoNLL-U", ".conllu"),
+        ExportFormat("json", "JSON, one tree a line", ".jsonl"),
+        ExportFormat("words", "words, one sentence a line", ".txt"),
+    )
 
     def __init__(self, suggester: ArcSuggester | None = None) -> None:
         self.suggester = suggester
@@ -71,6 +76,10 @@ class ArcAnnotator:
 
     def complete(self, state: SentenceState, place: dict[str, Any]) -> list[Label]:
         """Relations of a word to a head, or tags of a word, the most probable first."""
+        n = len(state.words)
+        whole_number(place, "word", 0, n - 1)
+        if place.get("head") is not None:
+            whole_number(place, "head", 0, n)
         known = [] if self.suggester is None else self.suggester.complete(state, place)
         counts = self._tags if place.get("head") is None else self._relations
         seen = {one.label for one in known}
@@ -122,7 +131,9 @@ class ArcAnnotator:
         if format == "json":
             return "".join(f"{_json_row(one)}\n" for one in accepted)
         msg = f"dependency trees are not written as {format!r:.40}"
-        raise SapwoodError(msg, hint=f"give one of {', '.join(self.export_formats)}")
+        raise SapwoodError(
+            msg, hint=f"give one of {', '.join(one.name for one in self.export_formats)}"
+        )
 
 
 def _json_row(one: Accepted) -> str:

@@ -158,7 +158,7 @@ def with_tags(arcs: Arcs, tags: Sequence[str | None]) -> Arcs:
     name = tag_column(arcs)
     column = getattr(arcs, name)
     changed = tuple(new or old for new, old in zip(tags, column, strict=True))
-    return replace(arcs, **{name: changed})
+    return replace(arcs, upos=changed) if name == "upos" else replace(arcs, xpos=changed)
 
 
 def tag_column(arcs: Arcs) -> str:

@@ -203,18 +203,18 @@ def suggest_without_model(state: SentenceState) -> Suggestion:
 
 
 def arc_rows(arcs: Arcs, given: GivenArcs, parse: ArcParse | None = None) -> list[dict[str, Any]]:
-    """The words of a tree for the page: `word`, `head`, `relation`, `tag`, `probability`.
+    """The arcs for the page: `word` (from 0 on), `head`, `relation`, `tag` and `probability`.
 
     `is_given` tells whether the head or relation was set by hand, `is_tag_given` whether the tag
     was.
     """
     tags = getattr(arcs, tag_column(arcs))
     rows = []
-    for k, word in enumerate(arcs.words):
+    for k in range(len(arcs)):
         head = arcs.heads[k]
         known = None if parse is None else min(float(parse.posteriors[k, head]), 1.0)
         rows.append({
-            "word": word, "head": head, "relation": arcs.relations[k], "tag": tags[k],
+            "word": k, "head": head, "relation": arcs.relations[k], "tag": tags[k],
             "probability": known,
             "is_given": given.heads[k] is not None or given.relations[k] is not None,
             "is_tag_given": given.tags[k] is not None,
