@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sapwood.annotation.journal import Journal
 from sapwood.annotation.project import JOURNAL, SENTENCES, Project
-from sapwood.annotation.settings import ABOUT, Settings
-from sapwood.annotation.state import ConflictError, Sentence, SentenceState
+from sapwood.annotation.settings import ABOUT, ProjectSettings
+from sapwood.annotation.state import ConflictError, ProjectSentence, SentenceState
 from sapwood.core.errors import CorpusError, SapwoodError
 
 WORDS = (("dogs", "bark"), ("«été»", "😀"), ("שלום", "עולם", "."))
@@ -24,8 +24,8 @@ WINDOWS = ("one", "two")
 
 
 def make(folder: Path, *, n: int = 3, kind: str = "trees") -> Project:
-    project = Project.create(folder / "project", Settings("A title", kind))
-    project.add(Sentence("", "text", words) for words in (WORDS * n)[:n])
+    project = Project.create(folder / "project", ProjectSettings("A title", kind))
+    project.add(ProjectSentence("", "text", words) for words in (WORDS * n)[:n])
     return project
 
 
@@ -187,25 +187,26 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
 def test_a_folder_with_files_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(SapwoodError, match="other files"):
-        Project.create(tmp_path, Settings("A title"))
+        Project.create(tmp_path, ProjectSettings("A title"))
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
     with pytest.raises(SapwoodError, match="no project"):
         Project.open(tmp_path)
     with pytest.raises(SapwoodError, match="does not exist"):
-        Project.create(tmp_path / "a" / "b", Settings("A title"))
+        Project.create(tmp_path / "a" / "b", ProjectSettings("A title"))
     make(tmp_path).close()
     with pytest.raises(SapwoodError, match="a project"):
-        Project.create(tmp_path / "project", Settings("A title"))
+        Project.create(tmp_path / "project", ProjectSettings("A title"))
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        Settings(" "), Settings("x" * 300), Settings("A", "words"), Settings("A", direction="up"),
-        Settings("A", format=99),
+        ProjectSettings(" "), ProjectSettings("x" * 300), ProjectSettings("A", "words"),
+        ProjectSettings("A", direction="up"), ProjectSettings("A", order="by magic"),
+        ProjectSettings("A", format=99),
     ],
 )  # fmt: skip
-def test_settings_without_a_meaning_are_refused(tmp_path: Path, wrong: Settings) -> None:
+def test_settings_without_a_meaning_are_refused(tmp_path: Path, wrong: ProjectSettings) -> None:
     with pytest.raises(SapwoodError) as caught:
         Project.create(tmp_path / "new", wrong)
     assert caught.value.hint
@@ -288,9 +289,9 @@ def test_where_the_trees_cannot_be_written_the_journal_goes_on(
 
 def test_sentences_are_added_behind_the_others(tmp_path: Path) -> None:
     project = make(tmp_path, n=2)
-    assert project.add([Sentence("", "more", ("a", "b"), tree=TREES[1], is_accepted=True)]) == [
-        "s3"
-    ]
+    assert project.add(
+        [ProjectSentence("", "more", ("a", "b"), tree=TREES[1], is_accepted=True)]
+    ) == ["s3"]
     assert project.add([]) == []
     assert project.summary()["counts"] == {
         "sentences": 3, "new": 2, "started": 0, "accepted": 1, "skipped": 0, "words_accepted": 2,

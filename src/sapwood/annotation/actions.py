@@ -10,7 +10,7 @@ from sapwood.annotation.state import ACCEPTED, NEW, SKIPPED, STARTED, Action, Se
 from sapwood.core.errors import SapwoodError, describe
 
 LONGEST_NAME = 100  # characters of a label, tag or relation
-LONGEST_WORD = 2_000  # characters
+WORD_CHARACTERS = 2_000  # characters
 
 
 def change_status(state: SentenceState, action: Action, tree: str) -> SentenceState:
@@ -95,7 +95,7 @@ def text_field(action: Action, name: str, longest: int = LONGEST_NAME) -> str:
     return value
 
 
-def split_words(words: tuple[str, ...], place: int, at: int) -> tuple[str, ...]:
+def split_word(words: tuple[str, ...], place: int, at: int) -> tuple[str, ...]:
     """The words where one of them is split in two, at a number of characters."""
     word = words[place]
     if len(word) < 2:
@@ -114,7 +114,7 @@ def split_words(words: tuple[str, ...], place: int, at: int) -> tuple[str, ...]:
 def join_words_at(words: tuple[str, ...], place: int) -> tuple[str, ...]:
     """The words where one of them is joined with the next."""
     joined = words[place] + words[place + 1]
-    if len(joined) > LONGEST_WORD:
+    if len(joined) > WORD_CHARACTERS:
         msg = f"the word would have {len(joined):,} characters"
-        raise SapwoodError(msg, hint=f"a word has at most {LONGEST_WORD:,}")
+        raise SapwoodError(msg, hint=f"a word has at most {WORD_CHARACTERS:,}")
     return (*words[:place], joined, *words[place + 2 :])

@@ -14,7 +14,7 @@ from sapwood.annotation.actions import WITH_TREE
 from sapwood.annotation.kinds import Annotator, Suggestion
 from sapwood.annotation.learning import Learning, Teacher
 from sapwood.annotation.project import MODEL, Project
-from sapwood.annotation.settings import ORDERS
+from sapwood.annotation.settings import WORK_ORDERS
 from sapwood.annotation.state import ACCEPTED, NEW, STARTED, Action, SentenceState
 from sapwood.core.errors import SapwoodError
 
@@ -173,7 +173,7 @@ class Desk:
         """The project in short: counts, model, undo and redo, names."""
         found = self.project.summary() | self.project.history(window)
         return found | self.annotator.names() | {
-            "exists": True, "model": self.model_state(), "orders": list(ORDERS),
+            "exists": True, "model": self.model_state(), "orders": list(WORK_ORDERS),
             "start": self.project.settings.start,
             "formats": [one._asdict() for one in self.annotator.export_formats],
         }  # fmt: skip

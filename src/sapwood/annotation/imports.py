@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from sapwood.annotation.actions import WORD_CHARACTERS
 from sapwood.annotation.kinds import Imported
-from sapwood.annotation.state import Sentence
+from sapwood.annotation.state import ProjectSentence
 from sapwood.core.errors import count
 from sapwood.corpora.running_text import sentences_of
 from sapwood.corpora.sentences import split_words
 from sapwood.corpora.tokenize import Tokenizer
 
 TEXT, RAW = "text", "raw"
-MOST_WORDS = 1_000  # of a sentence: a page with more cannot be read
-LONGEST_WORD = 2_000  # characters
+SENTENCE_WORDS = 1_000  # of a sentence: a page with more cannot be read
 MOST_MESSAGES = 5
 
 
@@ -40,24 +40,24 @@ def read_raw(content: str, document: str, spell: Callable[[str], str]) -> Import
 
 
 def _keep(rows: Iterable[tuple[list[str], str | None]], document: str) -> Imported:
-    found, problems = list[Sentence](), list[str]()
+    found, problems = list[ProjectSentence](), list[str]()
     for number, (words, text) in enumerate(rows, 1):
-        problem = problem_of(words)
+        problem = why_left_out(words)
         if problem is not None:
             problems.append(f"sentence {number} {problem}, and was left out")
         elif words:
-            found.append(Sentence("", document, tuple(words), text))
+            found.append(ProjectSentence("", document, tuple(words), text))
     return Imported(found, shorten(problems))
 
 
-def problem_of(words: Iterable[str]) -> str | None:
+def why_left_out(words: Iterable[str]) -> str | None:
     """Why a sentence cannot be annotated, in words; None where it can."""
     words = list(words)
-    if len(words) > MOST_WORDS:
-        return f"has {len(words):,} words, at most {MOST_WORDS:,} are taken"
+    if len(words) > SENTENCE_WORDS:
+        return f"has {len(words):,} words, at most {SENTENCE_WORDS:,} are taken"
     longest = max(map(len, words), default=0)
-    if longest > LONGEST_WORD:
-        return f"has a word of {longest:,} characters, at most {LONGEST_WORD:,} are taken"
+    if longest > WORD_CHARACTERS:
+        return f"has a word of {longest:,} characters, at most {WORD_CHARACTERS:,} are taken"
     return None
 
 

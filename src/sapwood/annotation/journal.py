@@ -170,5 +170,5 @@ class Journal:
         self.n = entry.n
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file of the journal."""
         os.close(self._handle)

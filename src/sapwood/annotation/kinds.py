@@ -8,7 +8,12 @@ from typing import Any, NamedTuple, Protocol
 
 from sapwood.annotation.learning import Lesson
 from sapwood.annotation.project import Accepted
-from sapwood.annotation.state import Action, Sentence, SentenceState
+from sapwood.annotation.state import Action, ProjectSentence, SentenceState
+
+N_LISTED_TREES = 16  # trees among which the probabilities of alternatives are shared out
+N_ALTERNATIVES = 4  # of them that are shown, the current tree included
+MOST_PARSED_WORDS = 150  # of a sentence that is parsed
+LEAST_PROBABILITY = 1e-6  # of a part of a tree that the parser pruned
 
 
 class Alternative(NamedTuple):
@@ -74,7 +79,7 @@ class ExportFormat(NamedTuple):
 class Imported(NamedTuple):
     """Sentences that were read from a text, and what was left out."""
 
-    sentences: list[Sentence]
+    sentences: list[ProjectSentence]
     messages: list[str]
 
 

@@ -18,13 +18,14 @@ from sapwood.annotation.project import Accepted, Project
 from sapwood.core.errors import SapwoodError
 
 NONE, READY, LEARNING = "none", "ready", "learning"
-LEAST_TREES = 5  # accepted trees that the first model needs
+FIRST_TREES = 5  # accepted trees that the first model needs
+OWN_MODEL = "the project's own trees"  # what the page calls a model of the accepted trees
 KEPT = "the model that was learnt last"
-NICENESS = 10  # of the thread, so that answers come first
+LEARNING_NICENESS = 10  # of the thread, so that answers come first
 
 
 class Lesson(NamedTuple):
-    """What was learnt.
+    """A model that was learnt.
 
     Attributes
     ----------
@@ -116,7 +117,7 @@ class Learning:
     def is_due(self) -> bool:
         """Whether enough has changed since the last model was learnt."""
         project = self.project
-        if project.n_accepted < LEAST_TREES:
+        if project.n_accepted < FIRST_TREES:
             return False
         n_changes = project.n_changes - self._n_learnt
         is_first = self.last is None and not self._has_kept
@@ -137,7 +138,7 @@ class Learning:
 
     def _run(self) -> None:
         with suppress(OSError, AttributeError):  # on Linux, the niceness of this thread alone
-            os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+            os.setpriority(os.PRIO_PROCESS, 0, LEARNING_NICENESS)
         while not self._is_stopped:
             with self.project.lock:
                 n_changes, accepted = self.project.n_changes, self.project.accepted()

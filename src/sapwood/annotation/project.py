@@ -23,7 +23,7 @@ from sapwood.annotation.history import History
 from sapwood.annotation.journal import REDO, UNDO, Entry, Journal, json_line, read_rows
 from sapwood.annotation.settings import (
     ABOUT,
-    Settings,
+    ProjectSettings,
     read_settings,
     write_file,
     write_settings,
@@ -34,7 +34,7 @@ from sapwood.annotation.state import (
     TREES,
     Action,
     ConflictError,
-    Sentence,
+    ProjectSentence,
     SentenceState,
 )
 from sapwood.core.errors import CorpusError, SapwoodError, count
@@ -47,7 +47,7 @@ Change = Callable[[SentenceState], SentenceState]
 
 
 class Accepted(NamedTuple):
-    """An accepted sentence."""
+    """An accepted sentence with its tree."""
 
     id: str
     words: tuple[str, ...]
@@ -69,14 +69,14 @@ class Project:
         Number of changes of accepted trees since the project was opened.
     """
 
-    def __init__(self, folder: Path, settings: Settings, held: ExitStack) -> None:
+    def __init__(self, folder: Path, settings: ProjectSettings, held: ExitStack) -> None:
         self.folder, self.settings, self._held = folder, settings, held
         self.messages: list[str] = []
         self.trouble: str | None = None
         self.lock = RLock()
         rows, _ = read_rows(folder / SENTENCES)
         try:
-            self.sentences = [Sentence.from_dict(row) for row in rows]
+            self.sentences = [ProjectSentence.from_dict(row) for row in rows]
         except (KeyError, TypeError, ValueError):
             hint = "another program has changed the file: restore it from a copy"
             raise CorpusError("not sentences of a project", file=SENTENCES, hint=hint) from None
@@ -98,7 +98,7 @@ class Project:
     # -- making and opening -----------------------------------------------------------------------
 
     @classmethod
-    def create(cls, folder: str | Path, settings: Settings) -> Self:
+    def create(cls, folder: str | Path, settings: ProjectSettings) -> Self:
         """Make a project in a folder that is new or empty, and open it.
 
         Raises
@@ -187,7 +187,7 @@ class Project:
     def __len__(self) -> int:
         return len(self.sentences)
 
-    def sentence(self, sentence_id: str) -> Sentence:
+    def sentence(self, sentence_id: str) -> ProjectSentence:
         """The sentence of an id as it was imported."""
         return self.sentences[self.place(sentence_id)]
 
@@ -208,7 +208,7 @@ class Project:
         """The window that has changed a sentence last; None where nobody has."""
         return self._windows.get(sentence_id)
 
-    def states(self) -> Iterator[tuple[Sentence, SentenceState]]:
+    def states(self) -> Iterator[tuple[ProjectSentence, SentenceState]]:
         """All sentences with their states, in the order of the document."""
         for one in list(self.sentences):
             yield one, self._states[one.id]
@@ -336,7 +336,7 @@ class Project:
 
     # -- sentences and settings -------------------------------------------------------------------
 
-    def add(self, sentences: Iterable[Sentence]) -> list[str]:
+    def add(self, sentences: Iterable[ProjectSentence]) -> list[str]:
         """Add sentences behind the others; they get ids of the project, which are returned."""
         with self.lock:
             n = len(self.sentences)

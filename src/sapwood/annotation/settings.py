@@ -8,23 +8,23 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
-from sapwood.annotation.state import KINDS, TREES
+from sapwood.annotation.state import TREE_KINDS, TREES
 from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.core.outputs import open_output
 
-FORMAT = 1
+PROJECT_FORMAT = 1
 ABOUT = "project.json"
-ORDERS = ("document", "random", "learning")  # how the next sentence is chosen
+WORK_ORDERS = ("document", "random", "learning")  # how the next sentence is chosen
 DIRECTIONS = ("auto", "ltr", "rtl")
-LONGEST_TITLE = 200  # characters
-NOTHING = "nothing"  # the first model of a project that starts without any
+TITLE_CHARACTERS = 200  # characters
+NO_START = "nothing"  # the first model of a project that starts without any
 START_TREES = "start.trees"  # the treebank that a project starts from, beside `project.json`
 START_MODEL = "start.sapwood"  # the model of that, or a start model with the project's labels
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What `project.json` holds.
+class ProjectSettings:
+    """The settings that `project.json` holds.
 
     Attributes
     ----------
@@ -43,22 +43,24 @@ class Settings:
     title: str
     kind: str = TREES
     direction: str = "auto"
-    start: str = NOTHING
+    start: str = NO_START
     label_map: Mapping[str, str | None] = field(default_factory=dict)
     order: str = "document"
     learn_every: int = 5
-    format: int = FORMAT
+    format: int = PROJECT_FORMAT
 
     def check(self) -> Self:
         """The settings themselves; refused where one of them has no meaning."""
-        _check_choice("kind", self.kind, KINDS)
-        _check_choice("order", self.order, ORDERS)
+        _check_choice("kind", self.kind, TREE_KINDS)
+        _check_choice("order", self.order, WORK_ORDERS)
         _check_choice("direction", self.direction, DIRECTIONS)
-        if not 1 <= len(self.title.strip()) <= LONGEST_TITLE:
+        if not 1 <= len(self.title.strip()) <= TITLE_CHARACTERS:
             msg = f"a title of {len(self.title.strip())} characters"
-            raise SapwoodError(msg, hint=f"give one of 1 to {LONGEST_TITLE}")
-        if self.format > FORMAT:
-            msg = f"a project of format {self.format}; this version of Sapwood reads {FORMAT}"
+            raise SapwoodError(msg, hint=f"give one of 1 to {TITLE_CHARACTERS}")
+        if self.format > PROJECT_FORMAT:
+            msg = (
+                f"a project of format {self.format}; this version of Sapwood reads {PROJECT_FORMAT}"
+            )
             raise SapwoodError(msg, hint="update Sapwood")
         return self
 
@@ -76,18 +78,20 @@ def write_file(path: Path, lines: Iterable[bytes]) -> None:
             file.write(line.decode())
 
 
-def write_settings(folder: Path, settings: Settings) -> None:
+def write_settings(folder: Path, settings: ProjectSettings) -> None:
     """Write the settings of a project into its folder."""
     text = json.dumps(asdict(settings), ensure_ascii=False, indent=2)
     write_file(folder / ABOUT, [f"{text}\n".encode()])
 
 
-def read_settings(folder: Path) -> Settings:
+def read_settings(folder: Path) -> ProjectSettings:
     """Read the settings of a project from its folder."""
     try:
         row = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-        known = set(Settings.__dataclass_fields__)
-        return Settings(**{name: value for name, value in row.items() if name in known}).check()
+        known = set(ProjectSettings.__dataclass_fields__)
+        return ProjectSettings(
+            **{name: value for name, value in row.items() if name in known}
+        ).check()
     except (OSError, ValueError, TypeError, AttributeError) as error:
         hint = "restore it from a copy"
         raise CorpusError(

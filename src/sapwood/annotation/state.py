@@ -15,7 +15,7 @@ from typing import Any, Self
 from sapwood.core.errors import SapwoodError
 
 TREES, DEPENDENCIES = "trees", "dependencies"
-KINDS = (TREES, DEPENDENCIES)
+TREE_KINDS = (TREES, DEPENDENCIES)
 NEW, STARTED, ACCEPTED, SKIPPED = "new", "started", "accepted", "skipped"
 STATUSES = (NEW, STARTED, ACCEPTED, SKIPPED)
 Action = Mapping[str, Any]
@@ -38,7 +38,7 @@ class ConflictError(SapwoodError):
 
 
 @dataclass(frozen=True)
-class Sentence:
+class ProjectSentence:
     """A sentence as it was imported.
 
     Attributes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.annotation.desk import Desk
 from sapwood.annotation.project import MODEL, Accepted, Project
-from sapwood.annotation.settings import NOTHING, START_MODEL, START_TREES, Settings
+from sapwood.annotation.settings import NO_START, START_MODEL, START_TREES, ProjectSettings
 from sapwood.annotation.state import TREES as PHRASES
 from sapwood.core.errors import SapwoodError
 from sapwood.web.models import ARCS, TREES, ModelStore
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from sapwood.annotation.kinds import Annotator
 
 
-def kind_of_model(settings: Settings) -> str:
+def kind_of_model(settings: ProjectSettings) -> str:
     """The kind of model that a project of these settings starts from."""
     return TREES if settings.kind == PHRASES else ARCS
 
 
-def plain_annotator(settings: Settings) -> Annotator:
+def plain_annotator(settings: ProjectSettings) -> Annotator:
     """The annotator of a kind of trees without a model, which reads and writes."""
     from sapwood.constituency.annotation.annotator import TreeAnnotator
     from sapwood.dependency.annotation.annotator import ArcAnnotator
@@ -67,7 +67,7 @@ def _arc_desk(project: Project, store: ModelStore) -> Desk:
     return Desk(project, annotator, ArcTeacher(first, name), name=name)
 
 
-def start_name(settings: Settings) -> str:
+def start_name(settings: ProjectSettings) -> str:
     """What the page calls the start model."""
     return "a treebank" if settings.start == START_TREES else settings.start
 
@@ -89,7 +89,7 @@ def _start(project: Project, store: ModelStore) -> Any:
     from sapwood.core.model_files import load
 
     settings, made = project.settings, project.folder / START_MODEL
-    if settings.start == NOTHING:
+    if settings.start == NO_START:
         return None
     if made.exists():
         return load(made)

@@ -8,15 +8,15 @@ from shutil import rmtree
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from sapwood.annotation.settings import NOTHING
+from sapwood.annotation.settings import NO_START
 from sapwood.web.guard import Limits, Refusal
 from sapwood.web.models import ModelStore
 
 if TYPE_CHECKING:
     from sapwood.annotation.desk import Desk
     from sapwood.annotation.project import Project
-    from sapwood.annotation.settings import Settings
-    from sapwood.annotation.state import Sentence
+    from sapwood.annotation.settings import ProjectSettings
+    from sapwood.annotation.state import ProjectSentence
     from sapwood.web import schemas_annotation as forms
 
 
@@ -64,7 +64,7 @@ class OpenProject:
 
     def create(self, asked: forms.CreateProjectRequest) -> dict[str, Any]:
         """Make the project, with its first sentences; nothing is made where something is wrong."""
-        from sapwood.annotation.settings import START_TREES, Settings
+        from sapwood.annotation.settings import START_TREES, ProjectSettings
         from sapwood.web.desks import kind_of_model, plain_annotator
 
         if self.folder is None:
@@ -75,10 +75,10 @@ class OpenProject:
                 raise Refusal(422, "the project of this server is there already", "import into it")
             start = asked.start
             name = start.model if start.treebank is None else START_TREES
-            settings = Settings(
+            settings = ProjectSettings(
                 asked.title, asked.kind, asked.direction, name, start.label_map
             ).check()
-            if name not in {NOTHING, START_TREES}:
+            if name not in {NO_START, START_TREES}:
                 self.store.get(name, kind_of_model(settings))
             annotator, sentences, messages = plain_annotator(settings), [], []
             for content, format in _contents(asked):
@@ -91,7 +91,7 @@ class OpenProject:
         return self.summary() | {"import": {"added": len(sentences), "messages": messages}}
 
     def _make(
-        self, settings: Settings, sentences: Sequence[Sentence], treebank: str | None
+        self, settings: ProjectSettings, sentences: Sequence[ProjectSentence], treebank: str | None
     ) -> None:
         """Make the folder and open it; where that fails, it is as before."""
         from sapwood.annotation.project import Project

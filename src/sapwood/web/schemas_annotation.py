@@ -58,7 +58,7 @@ class ImportRequest(RequestBody):
 
 
 class EditRequest(RequestBody):
-    """Change a sentence."""
+    """Change a sentence by an action."""
 
     id: Id
     revision: Annotated[int, Field(ge=0)] = Field(description="The one that the window has seen.")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import sapwood as sw
 from sapwood.annotation.state import SentenceState
 from sapwood.constituency.annotation.annotator import TreeAnnotator
-from sapwood.constituency.annotation.edits import edit
-from sapwood.constituency.annotation.given import GivenPhrases, Layout, Span
-from sapwood.constituency.annotation.suggest import Suggester, n_changes
+from sapwood.constituency.annotation.edits import edit_tree
+from sapwood.constituency.annotation.given import GivenPhrases, Span, TreeLayout
+from sapwood.constituency.annotation.suggest import Suggester, n_tree_changes
 from sapwood.core.errors import SapwoodError
 from sapwood.corpora.tree import Tree
 
@@ -36,11 +36,11 @@ def new(words: tuple[str, ...] = WORDS) -> SentenceState:
     return SentenceState(0, "new", words)
 
 
-def layout_of(desk: TreeAnnotator, state: SentenceState) -> Layout:
-    return Layout.of(Tree.parse(desk.suggest(state).tree))
+def layout_of(desk: TreeAnnotator, state: SentenceState) -> TreeLayout:
+    return TreeLayout.of(Tree.parse(desk.suggest(state).tree))
 
 
-def chain(layout: Layout, start: int, end: int) -> tuple[str, ...]:
+def chain(layout: TreeLayout, start: int, end: int) -> tuple[str, ...]:
     return layout.chains.get((start, end), ())
 
 
@@ -48,12 +48,12 @@ def take(desk: TreeAnnotator, state: SentenceState, **action: Any) -> SentenceSt
     return desk.edit(state, action, desk.suggest(state).tree)
 
 
-def parent_spans(layout: Layout, span: Span) -> list[Span]:
+def parent_spans(layout: TreeLayout, span: Span) -> list[Span]:
     return [(i, j) for i, j in layout.chains if i <= span[0] and span[1] <= j and (i, j) != span]
 
 
 @st.composite
-def actions(draw: st.DrawFn, layout: Layout) -> dict[str, Any]:
+def actions(draw: st.DrawFn, layout: TreeLayout) -> dict[str, Any]:
     """An action that mostly fits the tree."""
     n = len(layout.words)
     phrases = layout.phrases() or [(0, n, "S")]
@@ -79,7 +79,7 @@ def actions(draw: st.DrawFn, layout: Layout) -> dict[str, Any]:
     return {"type": {"above": "add", "free-word": "free"}.get(kind, kind), **fields}
 
 
-def check_obeyed(action: dict[str, Any], before: Layout, after: Layout) -> None:
+def check_obeyed(action: dict[str, Any], before: TreeLayout, after: TreeLayout) -> None:
     """Whether the tree is as was asked."""
     kind = action["type"]
     here = chain(after, action.get("start", 0), action.get("end", 0))
@@ -118,10 +118,10 @@ def test_each_action_is_obeyed_or_refused_with_a_hint(
     desk, state = annotator(with_model=with_model), new()
     for _ in range(data.draw(st.integers(1, 8))):
         before = desk.suggest(state)
-        layout = Layout.of(Tree.parse(before.tree))
+        layout = TreeLayout.of(Tree.parse(before.tree))
         action = data.draw(actions(layout))
         try:
-            changed = edit(state, action, before.tree)
+            changed = edit_tree(state, action, before.tree)
         except SapwoodError as error:
             refused = error
         else:
@@ -134,14 +134,14 @@ def test_each_action_is_obeyed_or_refused_with_a_hint(
             state = changed
             continue
         after = desk.suggest(changed)
-        found = Layout.of(Tree.parse(after.tree))
+        found = TreeLayout.of(Tree.parse(after.tree))
         assert found.words == changed.words
         assert found.unmet(GivenPhrases.of(changed)) is None
         check_obeyed(action, layout, found)
         for one in after.alternatives:
-            other = Layout.of(Tree.parse(one.tree))
+            other = TreeLayout.of(Tree.parse(one.tree))
             assert other.unmet(GivenPhrases.of(changed)) is None
-            assert one.changes == n_changes(found, other)
+            assert one.changes == n_tree_changes(found, other)
         assert after.alternatives[0].tree == after.tree
         if action["type"] in {"split", "join"}:
             assert "".join(changed.words) == "".join(state.words)
@@ -197,7 +197,7 @@ def test_the_hat_goes_to_the_dog() -> None:
 def test_what_has_no_meaning_is_refused(action: dict[str, Any], message: str) -> None:
     desk, state = annotator(with_model=True), new()
     with pytest.raises(SapwoodError) as caught:
-        edit(state, action, desk.suggest(state).tree)
+        edit_tree(state, action, desk.suggest(state).tree)
     assert message in str(caught.value)
     assert caught.value.hint
 
@@ -206,7 +206,9 @@ def test_what_was_set_by_hand_stays_and_is_marked() -> None:
     desk, state = annotator(with_model=True), new()
     state = take(desk, state, type="add", start=3, end=8, label="NP")
     state = take(desk, state, type="retag", word=1, tag="NOM")
-    with pytest.raises(SapwoodError, match="crosses NP over words 4 to 8, which was set by hand"):
+    with pytest.raises(
+        SapwoodError, match="crosses NP over words 4 to 8, which was set by hand"
+    ):
         take(desk, state, type="add", start=4, end=9, label="VP")
     marked = [row for row in desk.suggest(state).rows if row["is_given"]]
     assert [(row["label"], row["start"], row["end"]) for row in marked] == [
@@ -287,4 +289,4 @@ def test_awkward_sentences_have_a_tree(words: tuple[str, ...]) -> None:
 
 def test_a_layout_is_the_tree() -> None:
     for tree in sw.bundled_treebank("dev")[:50]:
-        assert Layout.of(tree).tree() == tree
+        assert TreeLayout.of(tree).tree() == tree

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sapwood.annotation.actions import span_of, whole_number
-from sapwood.annotation.imports import RAW, TEXT, problem_of, read_raw, read_text, shorten
+from sapwood.annotation.imports import RAW, TEXT, read_raw, read_text, shorten, why_left_out
 from sapwood.annotation.kinds import ExportFormat, Imported, Label, Suggestion
 from sapwood.annotation.learning import Lesson
 from sapwood.annotation.project import Accepted
-from sapwood.annotation.state import TREES, Action, Sentence, SentenceState
-from sapwood.constituency.annotation.edits import edit
-from sapwood.constituency.annotation.given import NO_TAG, GivenPhrases, Layout
+from sapwood.annotation.state import TREES, Action, ProjectSentence, SentenceState
+from sapwood.constituency.annotation.edits import edit_tree
+from sapwood.constituency.annotation.given import UNKNOWN_TAG, GivenPhrases, TreeLayout
 from sapwood.constituency.annotation.suggest import (
     Suggester,
     node_rows,
-    suggest_without_model,
+    suggest_flat,
 )
 from sapwood.constituency.parse.parser import Parser
 from sapwood.core.errors import CorpusError, SapwoodError, count
@@ -57,7 +57,7 @@ class TreeAnnotator:
 
     def edit(self, state: SentenceState, action: Action, shown: str) -> SentenceState:
         """The state after an action on the tree that is shown."""
-        return edit(state, action, shown)
+        return edit_tree(state, action, shown)
 
     def given(self, state: SentenceState) -> dict[str, Any]:
         """What was set by hand: `spans`, `forbidden` and `tags`."""
@@ -72,21 +72,21 @@ class TreeAnnotator:
 
     def suggest(self, state: SentenceState) -> Suggestion:
         """The tree of a sentence with all that was set by hand, and alternatives."""
-        flat = Layout.flat(state.words, [self.usual_tag(word) for word in state.words])
+        flat = TreeLayout.flat(state.words, [self.usual_tag(word) for word in state.words])
         if self.suggester is None:
-            return suggest_without_model(state, flat)
+            return suggest_flat(state, flat)
         return self.suggester.suggest(state, flat)
 
     def show(self, state: SentenceState) -> Suggestion:
         """The accepted tree of a sentence, without alternatives."""
         assert state.tree is not None
-        layout = Layout.of(Tree.parse(state.tree))
+        layout = TreeLayout.of(Tree.parse(state.tree))
         return Suggestion(state.tree, node_rows(layout, GivenPhrases.of(state)))
 
     def usual_tag(self, word: str) -> str:
         """The commonest tag of a word in the accepted trees."""
         found = self._tags.get(word)
-        return found.most_common(1)[0][0] if found else NO_TAG
+        return found.most_common(1)[0][0] if found else UNKNOWN_TAG
 
     def complete(self, state: SentenceState, place: dict[str, Any]) -> list[Label]:
         """Labels for a phrase over some words, or tags for a word, the most probable first."""
@@ -124,7 +124,7 @@ class TreeAnnotator:
         self._labels.clear()
         self._tags.clear()
         for one in trees:
-            layout = Layout.of(Tree.parse(one.tree))
+            layout = TreeLayout.of(Tree.parse(one.tree))
             self._labels.update(label for *_, label in layout.phrases())
             for word, tag in zip(layout.words, layout.tags, strict=True):
                 self._tags[word][tag] += 1
@@ -166,7 +166,7 @@ class TreeAnnotator:
 
 
 def _json_row(one: Accepted) -> str:
-    layout = Layout.of(Tree.parse(one.tree))
+    layout = TreeLayout.of(Tree.parse(one.tree))
     phrases = [{"label": label, "start": i, "end": j} for i, j, label in layout.phrases()]
     row = {"id": one.id, "words": [*one.words], "tags": [*layout.tags], "phrases": phrases}
     return json.dumps(row | {"tree": one.tree}, ensure_ascii=False)
@@ -176,7 +176,7 @@ def _read_brackets(content: str, document: str, *, is_accepted: bool) -> Importe
     from sapwood.corpora.formats import read_lines
 
     skipped: list[CorpusError] = []
-    found: list[Sentence] = []
+    found: list[ProjectSentence] = []
     problems: list[str] = []
     n_empty = 0
     for number, tree in enumerate(read_lines(io.StringIO(content), document, skipped=skipped), 1):
@@ -184,13 +184,13 @@ def _read_brackets(content: str, document: str, *, is_accepted: bool) -> Importe
         if kept is None:
             n_empty += 1
             continue
-        problem = problem_of(kept.words())
+        problem = why_left_out(kept.words())
         if problem is not None:
             problems.append(f"tree {number} {problem}, and was left out")
             continue
-        text = str(Layout.of(kept).tree())
+        text = str(TreeLayout.of(kept).tree())
         words = tuple(escape(word) for word in kept.words())
-        found.append(Sentence("", document, words, tree=text, is_accepted=is_accepted))
+        found.append(ProjectSentence("", document, words, tree=text, is_accepted=is_accepted))
     if n_empty:
         problems.append(f"{count(n_empty, 'tree')} of empty elements alone")
     return Imported(found, shorten([*map(str, skipped), *problems]))

@@ -18,27 +18,27 @@ from sapwood.annotation.actions import (
     join_words_at,
     open_again,
     span_of,
-    split_words,
+    split_word,
     text_field,
     whole_number,
 )
 from sapwood.annotation.state import Action, SentenceState
 from sapwood.constituency.annotation.given import (
     GivenPhrases,
-    Layout,
     Phrase,
     Span,
-    check_label,
+    TreeLayout,
+    check_new_label,
     describe_phrase,
     shifted,
 )
 from sapwood.core.errors import SapwoodError
 from sapwood.corpora.tree import Tree, clean
 
-Edit = Callable[[GivenPhrases, Layout, Action], GivenPhrases]
+Edit = Callable[[GivenPhrases, TreeLayout, Action], GivenPhrases]
 
 
-def edit(state: SentenceState, action: Action, shown: str) -> SentenceState:
+def edit_tree(state: SentenceState, action: Action, shown: str) -> SentenceState:
     """The state of a sentence after an action.
 
     Parameters
@@ -55,22 +55,22 @@ def edit(state: SentenceState, action: Action, shown: str) -> SentenceState:
     --------
     >>> state = SentenceState(0, "new", ("dogs", "bark"))
     >>> action = {"type": "add", "start": 0, "end": 1, "label": "NP"}
-    >>> edit(state, action, "(TOP (X dogs) (X bark))").constraints
+    >>> edit_tree(state, action, "(TOP (X dogs) (X bark))").constraints
     {'spans': [[0, 1, 'NP']]}
     """
     kind = str(action.get("type"))
     if kind in STATUS_ACTIONS:
-        tree = own_tree(state, str(action.get("tree") or shown)) if kind in WITH_TREE else shown
+        tree = checked_tree(state, str(action.get("tree") or shown)) if kind in WITH_TREE else shown
         return change_status(state, action, tree)
     if kind in {"split", "join"}:
         return _recut(open_again(state), action)
-    change: Edit = find_action(action, EDITS)
+    change: Edit = find_action(action, TREE_EDITS)
     opened = open_again(state)
-    found = change(GivenPhrases.of(opened), Layout.of(Tree.parse(shown)), action)
+    found = change(GivenPhrases.of(opened), TreeLayout.of(Tree.parse(shown)), action)
     return replace(opened, constraints=found.as_dict())
 
 
-def own_tree(state: SentenceState, text: str) -> str:
+def checked_tree(state: SentenceState, text: str) -> str:
     """A tree in brackets over the words of a sentence, as the project keeps it.
 
     Raises
@@ -88,49 +88,49 @@ def own_tree(state: SentenceState, text: str) -> str:
             msg = f"the tree has the words {' '.join(words)!r:.200}"
             hint = f"the sentence is {' '.join(state.words)!r:.200}; split and join change words"
             raise SapwoodError(msg, hint=hint)
-    layout = Layout.of(tree)
+    layout = TreeLayout.of(tree)
     for *_, label in layout.phrases():
-        check_label(label)
+        check_new_label(label)
     for tag in layout.tags:
-        check_label(tag, "a word")
+        check_new_label(tag, "a word")
     return str(layout.tree())
 
 
 # -- phrases and tags -----------------------------------------------------------------------------
 
 
-def _add(given: GivenPhrases, layout: Layout, action: Action) -> GivenPhrases:
+def _add(given: GivenPhrases, layout: TreeLayout, action: Action) -> GivenPhrases:
     start, end = span_of(action, len(layout.words))
-    label, above = check_label(text_field(action, "label")), None
+    label, above = check_new_label(text_field(action, "label")), None
     if action.get("above") is not None:
-        above = check_label(text_field(action, "above"))
+        above = check_new_label(text_field(action, "above"))
         _must_have(layout, (start, end, above))
     return given.with_phrase((start, end, label), above)
 
 
-def _remove(given: GivenPhrases, layout: Layout, action: Action) -> GivenPhrases:
+def _remove(given: GivenPhrases, layout: TreeLayout, action: Action) -> GivenPhrases:
     phrase = _phrase(layout, action)
     return _ban(given.without_phrase(phrase), layout, phrase)
 
 
-def _ban(given: GivenPhrases, layout: Layout, phrase: Phrase) -> GivenPhrases:
+def _ban(given: GivenPhrases, layout: TreeLayout, phrase: Phrase) -> GivenPhrases:
     """Forbid a phrase, with any label where it stands alone over its words."""
     start, end, label = phrase
     is_alone = set(layout.chains[start, end]) == {label}
     return given.with_ban((start, end, None if is_alone else label))
 
 
-def _relabel(given: GivenPhrases, layout: Layout, action: Action) -> GivenPhrases:
+def _relabel(given: GivenPhrases, layout: TreeLayout, action: Action) -> GivenPhrases:
     phrase = _phrase(layout, action)
     start, end, label = phrase
-    new = check_label(text_field(action, "to"))
+    new = check_new_label(text_field(action, "to"))
     if new == label:
         return given.with_phrase(phrase)
     kept = given.without_phrase(phrase).with_phrase((start, end, new), _above(layout, phrase))
     return kept.with_ban((start, end, label))
 
 
-def _above(layout: Layout, phrase: Phrase) -> str | None:
+def _above(layout: TreeLayout, phrase: Phrase) -> str | None:
     """The label right below a phrase over the same words; None without one."""
     start, end, label = phrase
     chain = layout.chains[start, end]
@@ -138,12 +138,12 @@ def _above(layout: Layout, phrase: Phrase) -> str | None:
     return rest[0] if rest else None
 
 
-def _retag(given: GivenPhrases, layout: Layout, action: Action) -> GivenPhrases:
+def _retag(given: GivenPhrases, layout: TreeLayout, action: Action) -> GivenPhrases:
     word = whole_number(action, "word", 0, len(layout.words) - 1)
-    return given.with_tag(word, check_label(text_field(action, "tag"), "a word"))
+    return given.with_tag(word, check_new_label(text_field(action, "tag"), "a word"))
 
 
-def _free(given: GivenPhrases, layout: Layout, action: Action) -> GivenPhrases:
+def _free(given: GivenPhrases, layout: TreeLayout, action: Action) -> GivenPhrases:
     """Let the parser decide again over some words, or about the tag of a word."""
     if action.get("word") is not None:
         word = whole_number(action, "word", 0, len(layout.words) - 1)
@@ -157,7 +157,7 @@ def _open(given: GivenPhrases, span: Span) -> GivenPhrases:
     return replace(given, open=tuple(dict.fromkeys((*given.open, span))))
 
 
-def _phrase(layout: Layout, action: Action, last: str = "") -> Phrase:
+def _phrase(layout: TreeLayout, action: Action, last: str = "") -> Phrase:
     """A phrase of the tree that is shown, which an action names."""
     names = [f"{last}{name}" for name in ("start", "end", "label")]
     start, end = span_of(action, len(layout.words), *names[:2])
@@ -166,7 +166,7 @@ def _phrase(layout: Layout, action: Action, last: str = "") -> Phrase:
     return phrase
 
 
-def _must_have(layout: Layout, phrase: Phrase) -> None:
+def _must_have(layout: TreeLayout, phrase: Phrase) -> None:
     start, end, label = phrase
     chain = layout.chains.get((start, end), ())
     if label not in chain:
@@ -178,7 +178,7 @@ def _must_have(layout: Layout, phrase: Phrase) -> None:
 # -- moving a phrase ------------------------------------------------------------------------------
 
 
-def _move(given: GivenPhrases, layout: Layout, action: Action) -> GivenPhrases:
+def _move(given: GivenPhrases, layout: TreeLayout, action: Action) -> GivenPhrases:
     """Attach a phrase to a parent: the spans that make it so are required.
 
     Upwards, the phrases between are cut down to the words beside the moved phrase. Sidewards, the
@@ -204,7 +204,7 @@ def _move(given: GivenPhrases, layout: Layout, action: Action) -> GivenPhrases:
 
 
 def _raise_phrase(
-    given: GivenPhrases, layout: Layout, moved: Phrase, parent: Phrase
+    given: GivenPhrases, layout: TreeLayout, moved: Phrase, parent: Phrase
 ) -> GivenPhrases:
     (s, e), p = moved[:2], parent[:2]
     between = [
@@ -233,7 +233,7 @@ def _raise_phrase(
 
 
 def _attach_beside(
-    given: GivenPhrases, layout: Layout, moved: Phrase, parent: Phrase
+    given: GivenPhrases, layout: TreeLayout, moved: Phrase, parent: Phrase
 ) -> GivenPhrases:
     (s, e), (i, j) = moved[:2], parent[:2]
     if s != j and e != i:
@@ -251,7 +251,7 @@ def _attach_beside(
     return given.with_phrase(moved)
 
 
-EDITS: dict[str, Edit] = {
+TREE_EDITS: dict[str, Edit] = {
     "add": _add, "remove": _remove, "relabel": _relabel, "retag": _retag, "move": _move,
     "free": _free,
 }  # fmt: skip
@@ -266,7 +266,7 @@ def _recut(state: SentenceState, action: Action) -> SentenceState:
     if action["type"] == "split":
         place = whole_number(action, "word", 0, n - 1)
         longest = max(len(state.words[place]) - 1, 1)
-        words, by = split_words(state.words, place, whole_number(action, "at", 1, longest)), 1
+        words, by = split_word(state.words, place, whole_number(action, "at", 1, longest)), 1
     else:
         if n < 2:
             raise SapwoodError("the sentence has one word", hint="there is none to join it with")
@@ -288,13 +288,13 @@ def _recut(state: SentenceState, action: Action) -> SentenceState:
     }  # fmt: skip
     tags = [*given.tags[:place], *[None] * (here[1] - place), *given.tags[here[1] - by :]]
     if state.base is not None:
-        base = str(_recut_layout(Layout.of(Tree.parse(state.base)), words, place, by).tree())
+        base = str(_recut_layout(TreeLayout.of(Tree.parse(state.base)), words, place, by).tree())
         moved["open"] = tuple(dict.fromkeys((*moved["open"], here)))
     found = GivenPhrases(moved["spans"], moved["forbidden"], tuple(tags), moved["open"])
     return replace(state, words=words, constraints=found.as_dict(), base=base)
 
 
-def _recut_layout(layout: Layout, words: tuple[str, ...], place: int, by: int) -> Layout:
+def _recut_layout(layout: TreeLayout, words: tuple[str, ...], place: int, by: int) -> TreeLayout:
     spans = list(layout.chains)
     chains: dict[Span, tuple[str, ...]] = {}
     for old, new in zip(spans, shifted(spans, place, by), strict=True):
@@ -304,4 +304,4 @@ def _recut_layout(layout: Layout, words: tuple[str, ...], place: int, by: int) -
     cut = (
         (*tags[: place + 1], *tags[place:]) if by > 0 else (*tags[: place + 1], *tags[place + 2 :])
     )
-    return Layout(words, cut, chains)
+    return TreeLayout(words, cut, chains)

@@ -19,7 +19,7 @@ from sapwood.corpora.tree import ROOT, ROOT_LABELS, Tree
 
 Span = tuple[int, int]
 Phrase = tuple[int, int, str]
-NO_TAG = "X"  # of a word whose tag nobody knows
+UNKNOWN_TAG = "X"  # of a word whose tag nobody knows
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class GivenPhrases:
         """
         start, end, label = phrase
         for other in self.spans:
-            if crosses((start, end), other[:2]):
+            if spans_cross((start, end), other[:2]):
                 msg = f"{describe_phrase(phrase)} crosses {describe_phrase(other)}, "
                 msg += "which was set by hand"
                 raise SapwoodError(msg, hint="remove or free the other one first")
@@ -125,7 +125,7 @@ class GivenPhrases:
         return replace(self, tags=(*self.tags[:word], tag, *self.tags[word + 1 :]))
 
 
-def crosses(one: Span, other: Span) -> bool:
+def spans_cross(one: Span, other: Span) -> bool:
     """Whether two spans share words and neither is within the other."""
     (a, b), (i, j) = sorted((one, other))
     return a < i < b < j
@@ -138,7 +138,7 @@ def describe_phrase(phrase: Sequence[Any]) -> str:
     return f"{label or 'a phrase'} over {words}"
 
 
-def check_label(label: str, what: str = "a phrase") -> str:
+def check_new_label(label: str, what: str = "a phrase") -> str:
     """A label that brackets can write, refused where it is none."""
     if label in ROOT_LABELS:
         msg = f"the label of {what} is {label!r}, that of the root, which every tree has"
@@ -151,7 +151,7 @@ def check_label(label: str, what: str = "a phrase") -> str:
 
 
 @dataclass(frozen=True)
-class Layout:
+class TreeLayout:
     """A tree as its labelled spans: tags of words, and chains of labels over spans."""
 
     words: tuple[str, ...]
@@ -202,7 +202,7 @@ class Layout:
         chains = {
             span: chain
             for span, chain in self.chains.items()
-            if not any(crosses(span, other) for other in required)
+            if not any(spans_cross(span, other) for other in required)
         }
         for span, labels in required.items():
             if not has_labels(chains.get(span, ()), tuple(labels)):

@@ -96,7 +96,7 @@ def plan_of(n_trees: int, plans: Sequence[Plan] = PLANS) -> Plan:
 
 @dataclass(frozen=True)
 class LearntModel:
-    """What `AnnotationGrammar.learn` returns.
+    """The model that `AnnotationGrammar.learn` returns, with facts about it.
 
     Attributes
     ----------

@@ -12,20 +12,30 @@ from dataclasses import replace
 from math import exp, isfinite, log
 from typing import TYPE_CHECKING, Any
 
-from sapwood.annotation.kinds import Alternative, Label, Suggestion
+from sapwood.annotation.kinds import (
+    LEAST_PROBABILITY,
+    MOST_PARSED_WORDS,
+    N_ALTERNATIVES,
+    N_LISTED_TREES,
+    Alternative,
+    Label,
+    Suggestion,
+)
 from sapwood.annotation.state import SentenceState
-from sapwood.constituency.annotation.given import GivenPhrases, Layout, Phrase, Span, crosses
+from sapwood.constituency.annotation.given import (
+    GivenPhrases,
+    Phrase,
+    Span,
+    TreeLayout,
+    spans_cross,
+)
 from sapwood.constituency.grammar.constraints import has_labels
 from sapwood.corpora.tree import Tree
 
 if TYPE_CHECKING:
     from sapwood.constituency.parse.parser import Parse, Parser
 
-N_LISTED = 16  # trees among which the probabilities of alternatives are shared out
-N_SHOWN = 4  # of them, the current tree included
 LEAST_TAGS = 0.05  # least ratio to the current tree of one that differs in tags alone
-MOST_WORDS = 150  # of a sentence that is parsed
-LEAST = 1e-6  # probability of a node that the parser pruned
 Node = tuple[
     str, int, int, bool
 ]  # label, first word, the word behind the last, whether it is a tag
@@ -38,7 +48,7 @@ class Suggester:
         self.parser = parser
         self.labels, self.tags = parser.known_labels
 
-    def suggest(self, state: SentenceState, flat: Layout) -> Suggestion:
+    def suggest(self, state: SentenceState, flat: TreeLayout) -> Suggestion:
         """The tree of a sentence with all that was set by hand, and alternatives.
 
         Parameters
@@ -47,8 +57,8 @@ class Suggester:
             The words with their usual tags, for a sentence that is too long to parse.
         """
         given = GivenPhrases.of(state)
-        base = None if state.base is None else Layout.of(Tree.parse(state.base))
-        if len(state.words) > MOST_WORDS:
+        base = None if state.base is None else TreeLayout.of(Tree.parse(state.base))
+        if len(state.words) > MOST_PARSED_WORDS:
             layout = (base or flat).obeying(given)
             return Suggestion(str(layout.tree()), node_rows(layout, given), is_fallback=True)
         kept = given if base is None else keep_base(base, given)
@@ -57,7 +67,7 @@ class Suggester:
         if base is not None and kept is None:
             layout = base.obeying(given)
         else:
-            layout = Layout.of(parse.tree).obeying(kept or given)
+            layout = TreeLayout.of(parse.tree).obeying(kept or given)
             layout = layout if base is None else without_extras(layout, base, given)
         alternatives = self._alternatives(layout, given, parse, probability)
         return Suggestion(
@@ -70,7 +80,7 @@ class Suggester:
 
         The probabilities are those given what was set by hand, and that there is some phrase.
         """
-        if len(state.words) > MOST_WORDS:
+        if len(state.words) > MOST_PARSED_WORDS:
             return []
         given = GivenPhrases.of(state)
         is_tag = place.get("word") is not None
@@ -79,7 +89,7 @@ class Suggester:
         if is_tag:
             given = given.with_tag(start, None)
         else:
-            rest = [one for one in given.spans if not crosses(one[:2], (start, end))]
+            rest = [one for one in given.spans if not spans_cross(one[:2], (start, end))]
             rest = [one for one in rest if one[:2] != (start, end)]
             given = replace(given.with_open_phrase((start, end)), spans=tuple(rest))
         any_at = None if is_tag else (start, end)
@@ -112,7 +122,7 @@ class Suggester:
 
     def _probabilities(self, parse: Parse) -> dict[Node, float]:
         """Posteriors of phrases and tags."""
-        columns = parse.posterior_columns(LEAST)
+        columns = parse.posterior_columns(LEAST_PROBABILITY)
         found: dict[Node, float] = {}
         rows = (columns.label, columns.start, columns.end, columns.is_tag, columns.p)
         for number, i, j, is_tag, p in zip(*(row.tolist() for row in rows), strict=True):
@@ -123,7 +133,7 @@ class Suggester:
 
     def _alternatives(
         self,
-        current: Layout,
+        current: TreeLayout,
         given: GivenPhrases,
         parse: Parse,
         probability: Mapping[Node, float],
@@ -133,13 +143,13 @@ class Suggester:
         The weight of a tree is its probability where the model has one, else the product of the
         posteriors of its phrases and tags.
         """
-        listed: dict[str, tuple[Layout, float]] = {}
-        scored = parse.k_best(N_LISTED)
+        listed: dict[str, tuple[TreeLayout, float]] = {}
+        scored = parse.k_best(N_LISTED_TREES)
         is_exact = self.parser.model.can.probabilities and all(
             isfinite(one.log_prob) for one in scored
         )
         for one in scored:
-            layout = Layout.of(one.tree).obeying(given)
+            layout = TreeLayout.of(one.tree).obeying(given)
             weight = one.log_prob if is_exact else _log_product(layout, probability)
             listed.setdefault(str(layout.tree()), (layout, weight))
         text = str(current.tree())
@@ -158,18 +168,18 @@ class Suggester:
             if layout.chains != current.chains or weight > own[1] + log(LEAST_TAGS)
         ]
         return [
-            Alternative(name, exp(weight - top) / total, n_changes(current, layout))
-            for name, (layout, weight) in [(text, own), *shown[: N_SHOWN - 1]]
+            Alternative(name, exp(weight - top) / total, n_tree_changes(current, layout))
+            for name, (layout, weight) in [(text, own), *shown[: N_ALTERNATIVES - 1]]
         ]
 
 
-def _log_product(layout: Layout, probability: Mapping[Node, float]) -> float:
+def _log_product(layout: TreeLayout, probability: Mapping[Node, float]) -> float:
     nodes: list[Node] = [(label, i, j, False) for i, j, label in layout.phrases()]
     nodes += [(tag, k, k + 1, True) for k, tag in enumerate(layout.tags)]
-    return sum(log(max(probability.get(node, 0.0), LEAST)) for node in nodes)
+    return sum(log(max(probability.get(node, 0.0), LEAST_PROBABILITY)) for node in nodes)
 
 
-def n_changes(current: Layout, other: Layout) -> int:
+def n_tree_changes(current: TreeLayout, other: TreeLayout) -> int:
     """Number of phrases and tags of one tree that another has not."""
     theirs, mine = other.phrases(), current.phrases()
     n_tags = sum(a != b for a, b in zip(current.tags, other.tags, strict=True))
@@ -179,7 +189,7 @@ def n_changes(current: Layout, other: Layout) -> int:
 # -- a tree that is kept --------------------------------------------------------------------------
 
 
-def keep_base(base: Layout, given: GivenPhrases) -> GivenPhrases | None:
+def keep_base(base: TreeLayout, given: GivenPhrases) -> GivenPhrases | None:
     """What the parser is asked for so that a tree is kept wherever it can be.
 
     None where all of the tree can be kept, and the parser has nothing to fill in.
@@ -202,19 +212,19 @@ def keep_base(base: Layout, given: GivenPhrases) -> GivenPhrases | None:
     return replace(given, spans=(*given.spans, *phrases), tags=tags)
 
 
-def _holes(base: Layout, given: GivenPhrases) -> list[Span]:
+def _holes(base: TreeLayout, given: GivenPhrases) -> list[Span]:
     """The words over which a tree cannot be kept, or should not be."""
     required = given.chains()
-    crossed = [span for span in base.chains if any(crosses(span, one) for one in required)]
+    crossed = [span for span in base.chains if any(spans_cross(span, one) for one in required)]
     return [*given.open, *crossed]
 
 
 def _is_kept(span: Span, holes: Sequence[Span], given: GivenPhrases) -> bool:
     inside = any(i <= span[0] and span[1] <= j for i, j in given.open)
-    return not inside and not any(crosses(span, one) for one in given.chains())
+    return not inside and not any(spans_cross(span, one) for one in given.chains())
 
 
-def without_extras(layout: Layout, base: Layout, given: GivenPhrases) -> Layout:
+def without_extras(layout: TreeLayout, base: TreeLayout, given: GivenPhrases) -> TreeLayout:
     """A tree without phrases that neither the kept tree has nor what the parser had to fill in."""
     holes, required = _holes(base, given), given.chains()
     chains = {
@@ -230,17 +240,17 @@ def without_extras(layout: Layout, base: Layout, given: GivenPhrases) -> Layout:
 # -- rows for the page ----------------------------------------------------------------------------
 
 
-def suggest_without_model(state: SentenceState, flat: Layout) -> Suggestion:
+def suggest_flat(state: SentenceState, flat: TreeLayout) -> Suggestion:
     """What was kept and what was set by hand, over words without other phrases."""
     given = GivenPhrases.of(state)
-    layout = flat if state.base is None else Layout.of(Tree.parse(state.base))
+    layout = flat if state.base is None else TreeLayout.of(Tree.parse(state.base))
     layout = layout.obeying(given)
     text = str(layout.tree())
     return Suggestion(text, node_rows(layout, given), [Alternative(text, None, 0)])
 
 
 def node_rows(
-    layout: Layout, given: GivenPhrases, probability: Mapping[Node, float] | None = None
+    layout: TreeLayout, given: GivenPhrases, probability: Mapping[Node, float] | None = None
 ) -> list[dict[str, Any]]:
     """The phrases and tags of a tree for the page, parents before children.
 

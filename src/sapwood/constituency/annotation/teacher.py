@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sapwood.annotation.learning import Lesson
+from sapwood.annotation.learning import OWN_MODEL, Lesson
 from sapwood.annotation.project import Accepted
 from sapwood.constituency.annotation.grammar import AnnotationGrammar
 from sapwood.constituency.annotation.start import start_model
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sapwood.constituency.grammar.ensemble import Model
 
 MOST_SENTENCES = 1_000  # that a start model parses, where its labels cannot simply be renamed
-OWN = "the project's own trees"
 
 
 class TreeTeacher:
@@ -38,9 +37,9 @@ class TreeTeacher:
         """The model of the accepted trees, and of the start model as far as it helps."""
         self.grammar.update({place_of(one.id): Tree.parse(one.tree) for one in accepted})
         found = self.grammar.learn()
-        name = OWN
+        name = OWN_MODEL
         if found.start_weight > 0.0 and self._name is not None:
-            name = self._name if found.start_weight == 1.0 else f"{self._name} and {OWN}"
+            name = self._name if found.start_weight == 1.0 else f"{self._name} and {OWN_MODEL}"
         return Lesson(found.model, name, found.n_trees, found.seconds, found.message)
 
     def save(self, lesson: Lesson, file: Path) -> None:

@@ -9,18 +9,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sapwood.annotation.actions import whole_number
-from sapwood.annotation.imports import RAW, TEXT, problem_of, read_raw, read_text, shorten
+from sapwood.annotation.imports import RAW, TEXT, read_raw, read_text, shorten, why_left_out
 from sapwood.annotation.kinds import ExportFormat, Imported, Label, Suggestion
 from sapwood.annotation.learning import Lesson
 from sapwood.annotation.project import Accepted
-from sapwood.annotation.state import DEPENDENCIES, Action, Sentence, SentenceState
+from sapwood.annotation.state import DEPENDENCIES, Action, ProjectSentence, SentenceState
 from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.corpora.conventions import UD, convention_of, make_tokenizer
 from sapwood.corpora.files import Reading
 from sapwood.corpora.tokenize import Tokenizer
-from sapwood.dependency.annotation.edits import edit, without_id
+from sapwood.dependency.annotation.edits import edit_arcs, without_id
 from sapwood.dependency.annotation.given import GivenArcs, tag_column
-from sapwood.dependency.annotation.suggest import ArcSuggester, arc_rows, suggest_without_model
+from sapwood.dependency.annotation.suggest import ArcSuggester, arc_rows, suggest_chain
 from sapwood.dependency.data.bank import EMPTY, Arcs
 from sapwood.dependency.data.reader import is_headless, read_conllu
 
@@ -54,7 +54,7 @@ class ArcAnnotator:
 
     def edit(self, state: SentenceState, action: Action, shown: str) -> SentenceState:
         """The state after an action on the tree that is shown."""
-        return edit(state, action, shown)
+        return edit_arcs(state, action, shown)
 
     def given(self, state: SentenceState) -> dict[str, Any]:
         """What was set by hand: `heads`, `relations` and `tags`, with null for a free word."""
@@ -66,7 +66,7 @@ class ArcAnnotator:
     def suggest(self, state: SentenceState) -> Suggestion:
         """The tree of a sentence with all that was set by hand, and alternatives."""
         if self.suggester is None:
-            return suggest_without_model(state)
+            return suggest_chain(state)
         return self.suggester.suggest(state)
 
     def show(self, state: SentenceState) -> Suggestion:
@@ -145,18 +145,20 @@ def _json_row(one: Accepted) -> str:
 
 def _read_conllu(content: str, document: str, *, is_accepted: bool) -> Imported:
     skipped: list[CorpusError] = []
-    found: list[Sentence] = []
+    found: list[ProjectSentence] = []
     problems: list[str] = []
     lines, reading = io.StringIO(content), Reading(document, skipped)
     read = read_conllu(lines, reading, has_heads=not is_headless(content))
     for number, one in enumerate(read, 1):
         arcs = without_id(one.arcs())
-        problem = problem_of(arcs.words)
+        problem = why_left_out(arcs.words)
         if problem is not None:
             problems.append(f"sentence {number} {problem}, and was left out")
             continue
         tree = str(arcs) if arcs.is_parsed else None
         found.append(
-            Sentence("", document, arcs.words, tree=tree, is_accepted=is_accepted and bool(tree))
+            ProjectSentence(
+                "", document, arcs.words, tree=tree, is_accepted=is_accepted and bool(tree)
+            )
         )
     return Imported(found, shorten([*map(str, skipped), *problems]))

@@ -12,7 +12,7 @@ from sapwood.annotation.actions import (
     find_action,
     join_words_at,
     open_again,
-    split_words,
+    split_word,
     text_field,
     whole_number,
 )
@@ -25,7 +25,7 @@ Edit = Callable[[GivenArcs, Action], GivenArcs]
 COMMENT_ID = "# sent_id"
 
 
-def edit(state: SentenceState, action: Action, shown: str) -> SentenceState:
+def edit_arcs(state: SentenceState, action: Action, shown: str) -> SentenceState:
     """The state of a sentence after an action.
 
     Parameters
@@ -40,16 +40,16 @@ def edit(state: SentenceState, action: Action, shown: str) -> SentenceState:
     """
     kind = str(action.get("type"))
     if kind in STATUS_ACTIONS:
-        tree = own_tree(state, str(action.get("tree") or shown)) if kind in WITH_TREE else shown
+        tree = checked_arcs(state, str(action.get("tree") or shown)) if kind in WITH_TREE else shown
         return change_status(state, action, tree)
     if kind in {"split", "join"}:
         return _recut(open_again(state), action)
-    change: Edit = find_action(action, EDITS)
+    change: Edit = find_action(action, ARC_EDITS)
     opened = open_again(state)
     return replace(opened, constraints=change(GivenArcs.of(opened), action).as_dict())
 
 
-def own_tree(state: SentenceState, text: str) -> str:
+def checked_arcs(state: SentenceState, text: str) -> str:
     """A tree in CoNLL-U over the words of a sentence, as the project keeps it.
 
     Raises
@@ -104,7 +104,7 @@ def _free(given: GivenArcs, action: Action) -> GivenArcs:
     return given.freed(whole_number(action, "word", 0, len(given.heads) - 1))
 
 
-EDITS: dict[str, Edit] = {"head": _head, "relation": _relation, "retag": _retag, "free": _free}
+ARC_EDITS: dict[str, Edit] = {"head": _head, "relation": _relation, "retag": _retag, "free": _free}
 
 
 # -- words ----------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def _recut(state: SentenceState, action: Action) -> SentenceState:
     if action["type"] == "split":
         place = whole_number(action, "word", 0, n - 1)
         longest = max(len(state.words[place]) - 1, 1)
-        words = split_words(state.words, place, whole_number(action, "at", 1, longest))
+        words = split_word(state.words, place, whole_number(action, "at", 1, longest))
     else:
         if n < 2:
             raise SapwoodError("the sentence has one word", hint="there is none to join it with")

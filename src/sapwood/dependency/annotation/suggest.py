@@ -11,7 +11,15 @@ from dataclasses import replace
 from math import exp, log
 from typing import TYPE_CHECKING, Any
 
-from sapwood.annotation.kinds import Alternative, Label, Suggestion
+from sapwood.annotation.kinds import (
+    LEAST_PROBABILITY,
+    MOST_PARSED_WORDS,
+    N_ALTERNATIVES,
+    N_LISTED_TREES,
+    Alternative,
+    Label,
+    Suggestion,
+)
 from sapwood.annotation.state import SentenceState
 from sapwood.dependency.annotation.given import (
     ROOT_RELATION,
@@ -28,11 +36,6 @@ from sapwood.dependency.parse.parser import ArcParser
 
 if TYPE_CHECKING:
     from sapwood.dependency.parse.parser import ArcParse
-
-N_LISTED = 16  # trees among which the probabilities of alternatives are shared out
-N_SHOWN = 4  # of them, the current tree included
-MOST_WORDS = 150  # of a sentence that is parsed
-LEAST = 1e-6  # probability of an arc that the parser pruned
 
 
 class ArcSuggester:
@@ -75,7 +78,7 @@ class ArcSuggester:
         """The tree of a sentence with all that was set by hand, and alternatives."""
         given = GivenArcs.of(state)
         base = None if state.base is None else Arcs.parse(state.base)
-        if len(state.words) > MOST_WORDS:
+        if len(state.words) > MOST_PARSED_WORDS:
             found = obeying(base or chain(state.words), given)
             return Suggestion(str(found), arc_rows(found, given), is_fallback=True)
         wanted = given if base is None else _with_base(given, base)
@@ -93,7 +96,7 @@ class ArcSuggester:
 
     def complete(self, state: SentenceState, place: Mapping[str, Any]) -> list[Label]:
         """Relations of a word to a head, or tags of a word, the most probable first."""
-        if len(state.words) > MOST_WORDS:
+        if len(state.words) > MOST_PARSED_WORDS:
             return []
         parse, _ = self._parse(state.words, GivenArcs.of(state))
         word = int(place["word"])
@@ -151,13 +154,13 @@ class ArcSuggester:
     ) -> list[Alternative]:
         """The current tree and the best others; weights are products of the heads' posteriors."""
         listed = {str(current): current}
-        for one in parse.k_best(N_LISTED):
+        for one in parse.k_best(N_LISTED_TREES):
             arcs = obeying(self._project_arcs(one.arcs, base), given)
             listed.setdefault(str(arcs), arcs)
         posterior = parse.posteriors
         weights = {
             text: sum(
-                log(max(float(posterior[word, head]), LEAST))
+                log(max(float(posterior[word, head]), LEAST_PROBABILITY))
                 for word, head in enumerate(arcs.heads)
             )
             for text, arcs in listed.items()
@@ -165,9 +168,10 @@ class ArcSuggester:
         top = max(weights.values())
         total = sum(exp(weight - top) for weight in weights.values())
         others = sorted((text for text in listed if text != str(current)), key=weights.__getitem__)
+        shown = [str(current), *others[::-1][: N_ALTERNATIVES - 1]]
+        shares = {text: exp(weights[text] - top) / total for text in shown}
         return [
-            Alternative(text, exp(weights[text] - top) / total, n_changes(current, listed[text]))
-            for text in [str(current), *others[::-1][: N_SHOWN - 1]]
+            Alternative(text, shares[text], n_arc_changes(current, listed[text])) for text in shown
         ]
 
 
@@ -188,14 +192,14 @@ def _with_base(given: GivenArcs, base: Arcs) -> GivenArcs:
     )  # fmt: skip
 
 
-def n_changes(current: Arcs, other: Arcs) -> int:
+def n_arc_changes(current: Arcs, other: Arcs) -> int:
     """Number of words with another head, relation or tag."""
     columns = [(one.heads, one.relations, one.upos, one.xpos) for one in (current, other)]
     rows = zip(zip(*columns[0], strict=True), zip(*columns[1], strict=True), strict=True)
     return sum(one != two for one, two in rows)
 
 
-def suggest_without_model(state: SentenceState) -> Suggestion:
+def suggest_chain(state: SentenceState) -> Suggestion:
     """What was kept and what was set by hand, the other words each below the one before."""
     given = GivenArcs.of(state)
     arcs = obeying(Arcs.parse(state.base) if state.base else chain(state.words), given)

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
-from sapwood.annotation.learning import Lesson
+from sapwood.annotation.learning import OWN_MODEL, Lesson
 from sapwood.annotation.project import Accepted
 from sapwood.core.errors import count
 from sapwood.dependency.annotation.suggest import ArcSuggester
@@ -17,7 +17,6 @@ from sapwood.dependency.learn.crf import ArcCRF
 if TYPE_CHECKING:
     from sapwood.dependency.model.arc_model import ArcModel
 
-OWN = "the project's own trees"
 MOST_COMPARED = 200  # sentences by which the start model and the own one are compared
 
 
@@ -44,7 +43,7 @@ class ArcTeacher:
         began = process_time()
         trees = [Arcs.parse(one.tree) for one in accepted]
         suggester = ArcSuggester(_learn(trees), {})
-        name, message = OWN, f"Learnt from {count(len(trees), 'tree')}."
+        name, message = OWN_MODEL, f"Learnt from {count(len(trees), 'tree')}."
         if self._start is not None:
             held = trees[1::2][-MOST_COMPARED:]
             of_start = _accuracy(self._start, held)
