@@ -221,7 +221,7 @@ export class Commands {
 
   free(selection) {
     const word = this.wordOf(selection);
-    const isWord = selection.kind === "word" || (selection.kind === "node" && this.nodeOf(selection).is_tag);
-    this.act({ type: "free", ...(isWord ? { word } : this.spanOf(selection)) });
+    const place = word === null ? this.spanOf(selection) : { word };
+    this.act({ type: "free", ...place });
   }
 }

@@ -102,7 +102,7 @@ export class ArcEditor {
     width += MARGIN;
     if (this.isMirrored) this.xs = this.xs.map((x) => width - x);
     const top = Math.max(1, ...this.heights.values());
-    this.base = MARGIN + 40 + top * STEP; // of the words
+    this.base = MARGIN + 58 + top * STEP; // of the words
     return { width, height: this.base + 52 };
   }
 

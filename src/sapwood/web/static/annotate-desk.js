@@ -134,6 +134,10 @@ export class Desk {
         this.session.view.arcs ? `${start}` : `${start} ${end} ${label}`,
       ),
     );
+    const isNew = (word) =>
+      (changes ?? []).some(({ sign, start, end }) => sign === "+" && word >= start && word < end);
+    for (const part of this.editor.element.querySelectorAll("[data-word]"))
+      part.classList.toggle("differs", isNew(Number(part.dataset.word)));
     for (const part of this.editor.element.querySelectorAll("[data-key], [data-arc]")) {
       const key = part.dataset.arc ?? part.dataset.key.replace(/ tag$/, "");
       part.classList.toggle("differs", gone.has(key));

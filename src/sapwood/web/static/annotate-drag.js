@@ -12,6 +12,7 @@ export class Carrying {
   constructor(element, hooks) {
     Object.assign(this, { element }, hooks);
     this.isPressed = false;
+    this.isHeld = false; // whether it came down on a part of the drawing
     this.wasDrag = false; // shortly after a drag, whose click means nothing
     this.press = null; // { index, x, y, isDrag }
     this.ghost = h("div", { class: "desk-ghost", hidden: true, "aria-hidden": "true" });
@@ -22,6 +23,9 @@ export class Carrying {
       pointercancel: (event) => this.end(event, false),
     };
     element.addEventListener("pointerdown", (event) => this.begin(event));
+    // A finger that came down on a word or a label draws; elsewhere it scrolls.
+    const hold = (event) => this.isHeld && event.cancelable && event.preventDefault();
+    element.addEventListener("touchmove", hold, { passive: false });
     for (const [name, listen] of Object.entries(listeners)) document.addEventListener(name, listen);
     this.stop = () => {
       this.ghost.remove();
@@ -40,6 +44,7 @@ export class Carrying {
 
   begin(event) {
     this.isPressed = true;
+    this.isHeld = event.target.closest?.(".node, .leaf") !== null;
     this.from = { x: event.clientX, y: event.clientY };
     const index = this.indexAt(event.target);
     if (index === null || event.button !== 0 || !this.canStart(index)) return;

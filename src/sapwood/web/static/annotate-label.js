@@ -77,7 +77,8 @@ export class LabelBox {
     this.element.hidden = false;
     if (isFocused) {
       this.input.focus();
-      if (!typed) this.input.select();
+      if (typed) this.input.setSelectionRange(typed.length, typed.length);
+      else this.input.select();
     }
     announce(title);
     this.ready = this.load(suggestions, turn);

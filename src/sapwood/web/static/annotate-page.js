@@ -126,7 +126,7 @@ function header(page, desk) {
     "div",
     { class: "bar desk-bar" },
     page.title,
-    h("label", { class: "check" }, "Order", page.order),
+    h("label", { class: "check", hidden: page.order.options.length < 2 }, "Order", page.order),
     h(
       "div",
       { class: "chips" },

@@ -4,7 +4,7 @@ import { busy, h, number, plural, put, s } from "/static/dom.js";
 
 const SIZE = { width: 300, height: 170, left: 34, right: 12, top: 12, bottom: 26 };
 const STATES = {
-  none: "no model is learnt yet",
+  none: "none is learnt yet",
   waiting: "is learnt again soon",
   learning: "is being learnt",
   ready: "ready",
@@ -66,23 +66,22 @@ const signed = (value) => `${value < 0 ? "−" : "+"}${number(Math.abs(value), 1
 
 function modelLine(model) {
   if (!model) return null;
-  const name = model.name ?? "nothing";
-  const trees = model.n_trees ? `, learnt from ${plural(model.n_trees, "tree")}` : "";
-  const seconds = model.seconds ? ` in ${number(model.seconds, 1)} s` : "";
   const state = STATES[model.state] ?? model.state;
+  const trees = model.n_trees ? `learnt from ${plural(model.n_trees, "tree")}` : state;
+  const seconds = model.seconds ? ` in ${number(model.seconds, 1)} s` : "";
+  const facts = h(
+    "p",
+    { class: "facts" },
+    h("span", {}, h("b", {}, model.name ?? "No model"), `: ${trees}${seconds}`),
+  );
+  const isSaid = model.message && !/^learnt from [\d,]+ trees?\.?$/i.test(model.message);
   return [
-    model.state === "learning"
-      ? busy(`The model ${state}`)
-      : h(
-          "p",
-          { class: "facts" },
-          h("span", {}, h("b", {}, name), `${trees}${seconds}`, trees ? "" : `: ${state}`),
-        ),
-    model.message ? h("p", { class: "facts" }, model.message) : null,
+    model.state === "learning" ? busy(`The model ${state}`) : facts,
+    isSaid ? h("p", { class: "facts" }, model.message) : null,
   ];
 }
 
-// hooks: onlearn(network) . Returns { element, showProject(project), showLearning(learning) }.
+// hooks: onlearn(network). Returns { element, showProject(project), showLearning(learning) }.
 export function progressCard({ onlearn }) {
   const counts = h("div", {});
   const model = h("div", { role: "status", class: "desk-model" });
@@ -111,6 +110,7 @@ export function progressCard({ onlearn }) {
   return {
     element,
     showProject(project) {
+      network.hidden = !project.can_network;
       const { sentences, accepted, skipped, words_accepted } = project.counts;
       put(
         counts,
@@ -162,10 +162,9 @@ export function progressCard({ onlearn }) {
                   )
                 : null,
             )
-          : h("p", { class: "none" }, "The learning curve begins at 20 accepted trees."),
+          : null,
       );
-      if (learning.model) setModel(learning.model);
-      else if (learning.state === "learning") setModel({ state: "learning", message: learning.message });
+      setModel(learning.model ?? learning);
     },
   };
 }

@@ -2,6 +2,7 @@
 // server does not answer is kept and sent again; what another window has changed meanwhile is a conflict.
 
 import { ask, get } from "/static/api.js";
+import { wordsOf } from "/static/audit-trees.js";
 
 const RETRY = 1000; // milliseconds between two tries while the server does not answer
 const KEPT = "sapwood-annotate-pending"; // of the edit that was not answered, in the storage of this tab
@@ -33,17 +34,30 @@ function windowName() {
   return made;
 }
 
-// A view with all its lists, in which the top of a tree has no parent. Its arcs are null where it is a phrase tree.
-const normalised = (view) => ({
-  ...view,
-  alternatives: view.alternatives ?? [],
-  warnings: view.warnings ?? [],
-  arcs: view.nodes?.length ? null : (view.arcs ?? []),
-  nodes: (view.nodes ?? []).map((node) => ({
-    ...node,
-    parent: (node.parent ?? -1) < 0 ? null : node.parent,
-  })),
-});
+// The arcs of a tree in CoNLL-U, as those of a view.
+const arcsOf = (conllu) =>
+  wordsOf(conllu).map(({ upos, xpos, head, relation }, word) => ({
+    word,
+    head,
+    relation,
+    tag: upos === "_" ? xpos : upos,
+  }));
+
+// A view with all its lists, in which the top of a tree has no parent, and words are numbers from 0 on. Its arcs are
+// null where it is a phrase tree.
+function normalised(view) {
+  const isTree = Boolean(view.nodes?.length);
+  return {
+    ...view,
+    warnings: view.warnings ?? [],
+    nodes: (view.nodes ?? []).map((node) => ({
+      ...node,
+      parent: (node.parent ?? -1) < 0 ? null : node.parent,
+    })),
+    arcs: isTree ? null : (view.arcs ?? []).map((arc, word) => ({ ...arc, word })),
+    alternatives: (view.alternatives ?? []).map((one) => (isTree ? one : { ...one, arcs: arcsOf(one.tree) })),
+  };
+}
 
 // hooks: onview(view), onproject(project), onwhy(why), onconflict(conflict or null), onlost(action or null),
 // ontrouble(error, action), onend() when there is no next sentence.
