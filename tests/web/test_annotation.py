@@ -282,6 +282,33 @@ def test_any_text_is_imported_or_left_out_with_a_message(desk: Desk, text: str) 
         assert words == view["words"]
 
 
+def test_the_findings_of_an_audit_are_imported(desk: Desk) -> None:
+    desk.make()
+    trees = [tree.replace("(NP", "(VP", 1) for tree in GOLD]
+    rows = [
+        {
+            "annotated_tree": tree,
+            "suggested_tree": gold,
+            "kind": "label",
+            "file": "a.mrg",
+            "line": 3,
+        }
+        for tree, gold in zip(trees, GOLD, strict=True)
+    ]
+    broken = {"annotated_tree": "(S", "kind": "label"}
+    found = desk.post(
+        "/import", format="findings", content=json.dumps({"findings": [*rows, broken]})
+    )
+    assert found.json()["added"] == 12
+    assert "finding 13 was left out" in found.json()["messages"][0]
+    view = desk.view("s3")
+    assert view["tree"] == trees[0]
+    assert view["note"]["suggested_tree"] == GOLD[0]
+    assert desk.get("/sentences").json()["rows"][2]["reason"] == "label"
+    kept = desk.edit(view, type="accept", tree=GOLD[0])
+    assert kept.json()["tree"] == GOLD[0]
+
+
 def test_right_to_left_is_seen(desk: Desk) -> None:
     desk.make(text="שלום עולם.")
     assert desk.view()["direction"] == "rtl"

@@ -9,7 +9,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sapwood.annotation.actions import span_of, whole_number
-from sapwood.annotation.imports import RAW, TEXT, read_raw, read_text, shorten, why_left_out
+from sapwood.annotation.imports import (
+    FINDINGS,
+    RAW,
+    TEXT,
+    read_findings,
+    read_raw,
+    read_text,
+    shorten,
+    why_left_out,
+)
 from sapwood.annotation.kinds import ExportFormat, Imported, Label, Suggestion
 from sapwood.annotation.learning import Lesson
 from sapwood.annotation.project import Accepted
@@ -139,6 +148,8 @@ class TreeAnnotator:
             return read_raw(content, document, escape)
         if format == "brackets":
             return _read_brackets(content, document, is_accepted=as_accepted)
+        if format == FINDINGS:
+            return read_findings(content, _tree_of_finding)
         msg = f"trees are not read from {format!r:.40}"
         raise SapwoodError(msg, hint="give text, raw, brackets or findings")
 
@@ -170,6 +181,13 @@ def _json_row(one: Accepted) -> str:
     phrases = [{"label": label, "start": i, "end": j} for i, j, label in layout.phrases()]
     row = {"id": one.id, "words": [*one.words], "tags": [*layout.tags], "phrases": phrases}
     return json.dumps(row | {"tree": one.tree}, ensure_ascii=False)
+
+
+def _tree_of_finding(text: str) -> tuple[tuple[str, ...], str]:
+    kept = clean(Tree.parse(text), keep_functions=True)
+    if kept is None:
+        raise SapwoodError("the tree has empty elements alone", hint="leave it out")
+    return tuple(escape(word) for word in kept.words()), str(TreeLayout.of(kept).tree())
 
 
 def _read_brackets(content: str, document: str, *, is_accepted: bool) -> Imported:

@@ -9,7 +9,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sapwood.annotation.actions import whole_number
-from sapwood.annotation.imports import RAW, TEXT, read_raw, read_text, shorten, why_left_out
+from sapwood.annotation.imports import (
+    FINDINGS,
+    RAW,
+    TEXT,
+    read_findings,
+    read_raw,
+    read_text,
+    shorten,
+    why_left_out,
+)
 from sapwood.annotation.kinds import ExportFormat, Imported, Label, Suggestion
 from sapwood.annotation.learning import Lesson
 from sapwood.annotation.project import Accepted
@@ -119,6 +128,8 @@ class ArcAnnotator:
             return read_raw(content, document, str)
         if format == CONLLU:
             return _read_conllu(content, document, is_accepted=as_accepted)
+        if format == FINDINGS:
+            return read_findings(content, _tree_of_finding)
         msg = f"dependency trees are not read from {format!r:.40}"
         raise SapwoodError(msg, hint="give text, raw, conllu or findings")
 
@@ -141,6 +152,11 @@ def _json_row(one: Accepted) -> str:
     names = ("words", "upos", "xpos", "heads", "relations")
     row = {"id": one.id} | {name: list(getattr(arcs, name)) for name in names}
     return json.dumps(row, ensure_ascii=False)
+
+
+def _tree_of_finding(text: str) -> tuple[tuple[str, ...], str]:
+    arcs = without_id(Arcs.parse(text))
+    return arcs.words, str(arcs)
 
 
 def _read_conllu(content: str, document: str, *, is_accepted: bool) -> Imported:
