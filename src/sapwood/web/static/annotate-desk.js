@@ -264,7 +264,7 @@ export class Desk {
   showConflict(conflict) {
     const hooks = { onmine: () => this.session.chooseMine(), ontheirs: () => this.session.chooseTheirs() };
     put(this.page.banner, conflict ? conflictBanner(conflict, hooks) : null);
-    if (conflict) this.page.banner.querySelector("button")?.focus();
+    if (conflict) this.page.banner.firstElementChild.focus(); // no button: Enter may be on its way
     else this.editor.focus();
   }
 

@@ -101,8 +101,10 @@ export class Session {
       this.show(view);
       this.queue = kept.actions;
       await this.send({ revision: kept.revision, isRetry: true });
-    } else if (id) await this.go(id);
-    else await this.next();
+      return;
+    }
+    if (id) await this.go(id);
+    if (!this.view) await this.next();
   }
 
   async fetch(id) {
