@@ -206,9 +206,7 @@ def test_what_was_set_by_hand_stays_and_is_marked() -> None:
     desk, state = annotator(with_model=True), new()
     state = take(desk, state, type="add", start=3, end=8, label="NP")
     state = take(desk, state, type="retag", word=1, tag="NOM")
-    with pytest.raises(
-        SapwoodError, match="crosses NP over words 4 to 8, which was set by hand"
-    ):
+    with pytest.raises(SapwoodError, match="crosses NP over words 4 to 8, which was set by hand"):
         take(desk, state, type="add", start=4, end=9, label="VP")
     marked = [row for row in desk.suggest(state).rows if row["is_given"]]
     assert [(row["label"], row["start"], row["end"]) for row in marked] == [
