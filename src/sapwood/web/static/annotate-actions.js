@@ -150,7 +150,9 @@ export class Commands {
 
   move() {
     if (this.desk.editor.beginMove())
-      this.desk.tell("Choose the new parent with the arrow keys, then Enter. Escape ends it.");
+      this.desk.tell(
+        "Choose the new parent: click it, or walk to it with the arrow keys and press Enter. Escape ends it.",
+      );
     else this.desk.tell("There is no other phrase that it could be moved to.");
   }
 
@@ -158,7 +160,9 @@ export class Commands {
 
   head() {
     if (this.desk.editor.beginChoice())
-      this.desk.tell("Choose the head with the arrow keys, ↑ or 0 for the root, then Enter. Escape ends it.");
+      this.desk.tell(
+        "Choose the head: click it, or walk to it with the arrow keys (↑ or 0: the root) and press Enter. Escape ends it.",
+      );
   }
 
   relation({ word }) {

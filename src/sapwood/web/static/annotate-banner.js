@@ -107,7 +107,7 @@ function versionCard(title, view, other, { edits = [], button, onchoose, name })
 export function conflictBanner({ actions, mine, theirs }, { onmine, ontheirs }) {
   return h(
     "div",
-    { class: "notice bad", role: "alert", "data-banner": "conflict" },
+    { class: "notice bad", role: "alert", tabindex: "-1", "data-banner": "conflict" },
     h(
       "p",
       {},

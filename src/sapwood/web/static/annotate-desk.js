@@ -23,7 +23,7 @@ export class Desk {
   constructor(root, { state, set, project }) {
     Object.assign(this, { set, project, timer: null, guidelineOf: null });
     this.isOpen = true;
-    this.session = new Session({
+    this.session = new Session(project.folder_name, {
       onview: (view) => this.show(view),
       onproject: (summary) => this.showProject(summary),
       onwhy: (why) => this.showWhy(why),
@@ -264,7 +264,8 @@ export class Desk {
   showConflict(conflict) {
     const hooks = { onmine: () => this.session.chooseMine(), ontheirs: () => this.session.chooseTheirs() };
     put(this.page.banner, conflict ? conflictBanner(conflict, hooks) : null);
-    if (conflict) this.page.banner.querySelector("button")?.focus();
+    if (conflict)
+      this.page.banner.firstElementChild.focus(); // no button: Enter may be on its way
     else this.editor.focus();
   }
 

@@ -59,11 +59,11 @@ function normalised(view) {
   };
 }
 
-// hooks: onview(view), onproject(project), onwhy(why), onconflict(conflict or null), onlost(action or null),
+// project: the name of its folder. hooks: onview(view), onproject(project), onwhy(why), onconflict(conflict or null), onlost(action or null),
 // ontrouble(error, action), onend() when there is no next sentence.
 export class Session {
-  constructor(hooks) {
-    Object.assign(this, hooks);
+  constructor(project, hooks) {
+    Object.assign(this, { project }, hooks);
     this.window = windowName();
     this.view = null;
     this.why = null;
@@ -87,7 +87,9 @@ export class Session {
   kept() {
     try {
       const kept = JSON.parse(read(KEPT));
-      return kept && typeof kept.id === "string" && kept.actions?.length ? kept : null;
+      return kept?.project === this.project && typeof kept.id === "string" && kept.actions?.length
+        ? kept
+        : null;
     } catch {
       return null;
     }
@@ -95,14 +97,15 @@ export class Session {
 
   async start(id) {
     const kept = this.kept();
-    if (kept) {
-      const view = await this.fetch(kept.id);
-      if (!view) return;
+    const view = kept && (await this.fetch(kept.id));
+    if (view) {
       this.show(view);
       this.queue = kept.actions;
       await this.send({ revision: kept.revision, isRetry: true });
-    } else if (id) await this.go(id);
-    else await this.next();
+      return;
+    }
+    if (id) await this.go(id);
+    if (!this.view) await this.next();
   }
 
   async fetch(id) {
@@ -210,7 +213,7 @@ export class Session {
     let accepted = false;
     while (this.queue.length && this.isOpen) {
       const action = this.queue[0];
-      write(KEPT, JSON.stringify({ id, revision, actions: this.queue }));
+      write(KEPT, JSON.stringify({ project: this.project, id, revision, actions: this.queue }));
       try {
         const view = await ask("project/edit", { id, revision, window: this.window, action });
         accepted = this.settle(view, action);
