@@ -161,7 +161,7 @@ export class Commands {
   head() {
     if (this.desk.editor.beginChoice())
       this.desk.tell(
-        "Choose the head: click it, or walk to it with the arrow keys (↑ or 0: the root) and press Enter. Escape ends it.",
+        "Choose the head: click it, or walk there by arrow keys (↑ or 0: the root) and press Enter. Escape ends it.",
       );
   }
 

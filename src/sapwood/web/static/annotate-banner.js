@@ -15,7 +15,8 @@ export function sayAction(action, view) {
     relabel: () => `${action.label} over ${over(action.start, action.end)} becomes ${action.to}`,
     retag: () => `the tag of ${word(action.word)} is ${action.tag}`,
     move: () =>
-      `${action.label} ${over(action.start, action.end)} goes to ${action.to_label} ${over(action.to_start, action.to_end)}`,
+      `${action.label} ${over(action.start, action.end)} goes to ` +
+      `${action.to_label} ${over(action.to_start, action.to_end)}`,
     split: () => `split ${word(action.word)}`,
     join: () => `join ${over(action.word, action.word + 2)}`,
     head: () => `the head of ${word(action.word)} is ${head(action.head)}`,

@@ -30,7 +30,7 @@ const FORMATS = {
 const TREES_IN = new Set(["brackets", "conllu"]);
 const LEAD =
   "A project is a folder on this machine: text in, one sentence at a time on show, trees out in plain files. The " +
-  "parser proposes a tree for each sentence, you mend it, and from a few accepted trees on a model is learnt from them.";
+  "parser proposes a tree for each sentence, you mend it, and a model is learnt as soon as some trees are accepted.";
 
 // Text that is pasted or comes from a file. Returns { element, format, text(), document(), isEmpty() }.
 function textPart(kind, onchange = () => {}) {

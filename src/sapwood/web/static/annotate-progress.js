@@ -39,7 +39,8 @@ export function learningCurve(points, expected, measure) {
     ...points.map((p) => at(p, p.high ?? p.score)),
     ...[...points].reverse().map((p) => at(p, p.low ?? p.score)),
   ];
-  const says = `${measure} by the number of trees: ${points.map((p) => `${number(p.score, 1)} at ${p.trees}`).join(", ")}`;
+  const rows = points.map((p) => `${number(p.score, 1)} at ${p.trees}`);
+  const says = `${measure} by the number of trees: ${rows.join(", ")}`;
   return s(
     "svg",
     { class: "plot desk-curve", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": says },

@@ -59,8 +59,8 @@ function normalised(view) {
   };
 }
 
-// project: the name of its folder. hooks: onview(view), onproject(project), onwhy(why), onconflict(conflict or null), onlost(action or null),
-// ontrouble(error, action), onend() when there is no next sentence.
+// project: the name of its folder. hooks: onview(view), onproject(project), onwhy(why), onconflict(conflict or null),
+// onlost(action or null), ontrouble(error, action), onend() when there is no next sentence.
 export class Session {
   constructor(project, hooks) {
     Object.assign(this, { project }, hooks);

@@ -60,7 +60,9 @@ export function alternativesCard(view, { onchoose, onpoint }) {
         {
           type: "button",
           class: "desk-alternative",
-          "aria-label": `${k ? `Alternative ${k}` : "On show"}, ${percent(alternative.probability)}${says.length ? `: ${says.join("; ")}` : ""}`,
+          "aria-label":
+            `${k ? `Alternative ${k}` : "On show"}, ${percent(alternative.probability)}` +
+            (says.length ? `: ${says.join("; ")}` : ""),
           "aria-pressed": String(k === 0),
           "data-alternative": k,
           onclick: () => k && onchoose(k),
