@@ -87,6 +87,22 @@ def load_any(name: str, *writers: str) -> Any:
     return load(BUNDLED if file is None else file)
 
 
+def load_kind(
+    name: str, kind: Any, expected: str, *, room: str, writer: str, hint: str | None = None
+) -> Any:
+    """The model of some kind that a user names; any other is refused as by `as_kind`.
+
+    Parameters
+    ----------
+    writer
+        The command that writes such models.
+    hint
+        The hint for other models of the room; None to name a file of the writer.
+    """
+    hint = f"name a file of {writer}" if hint is None else hint
+    return as_kind(load_any(name, writer), kind, name, expected, hint, room)
+
+
 def open_given(
     encoder: Path | None, vectors: Path | None, include: str | None
 ) -> WordSource | None:

@@ -34,7 +34,7 @@ MAX_LABELS = 4  # of a shared label
 LEAST_FILLED = 0.5  # of a row, before a better end is looked for
 TEXT_WIDTH = 100  # columns of most terminals
 SVG_WIDTH = 1200  # pixels that fit a page
-MAX_DRAWN_WORDS = 2000  # of a drawing that anybody could look at
+MAX_PICTURE_WORDS = 2000  # of a drawing that anybody could look at
 MAX_LEVELS = 1000
 NO_LABEL = "·"  # drawn for an empty label, so that its lines still meet somewhere
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'Helvetica Neue', Arial, sans-serif"
@@ -382,9 +382,9 @@ def _layouts(tree: Tree, measure: Measure, gap: int, width: int | None) -> list[
     """The positions of all labels and words, for each row of the given width."""
     items = _layout(tree, measure=measure, gap=gap)
     n_words = sum(item.kind == "word" for item in items)
-    if n_words > MAX_DRAWN_WORDS or items[0].height > MAX_LEVELS:
+    if n_words > MAX_PICTURE_WORDS or items[0].height > MAX_LEVELS:
         msg = f"too large to draw: {n_words:,} words, {items[0].height:,} levels"
-        most = f"{MAX_DRAWN_WORDS:,} words and {MAX_LEVELS:,} levels"
+        most = f"{MAX_PICTURE_WORDS:,} words and {MAX_LEVELS:,} levels"
         hint = f"draw a part of at most {most}: tree[0]"
         raise SapwoodError(msg, hint=hint)
     if width is None or items[0].extent <= width:

@@ -99,7 +99,7 @@ def paragraphs(lines: Iterable[str]) -> Iterator[Paragraph]:
         here = Paragraph(at, line)
         at += len(line)
         if not line.strip():
-            yield from _unwrapped(block)
+            yield from _unwrap(block)
             block, is_open = [], True
         elif is_open:
             block.append(here)
@@ -108,7 +108,7 @@ def paragraphs(lines: Iterable[str]) -> Iterator[Paragraph]:
                 block, is_open = [], False
         else:
             yield here
-    yield from _unwrapped(block)
+    yield from _unwrap(block)
 
 
 def _may_be_wrapped(block: list[Paragraph]) -> bool:
@@ -126,7 +126,7 @@ def _may_be_wrapped(block: list[Paragraph]) -> bool:
     )
 
 
-def _unwrapped(block: list[Paragraph]) -> list[Paragraph]:
+def _unwrap(block: list[Paragraph]) -> list[Paragraph]:
     """One paragraph where some line goes on in lower case; the lines themselves otherwise."""
     if any(
         two.text.lstrip()[0].islower() and not _ENDED.search(one.text)

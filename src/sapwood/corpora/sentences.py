@@ -96,15 +96,15 @@ def _is_json(line: str) -> bool:
         return False
 
 
-def untokenised(words: Sequence[str], tokenizer: PennTokenizer) -> list[tuple[str, str]]:
+def find_untokenised(words: Sequence[str], tokenizer: PennTokenizer) -> list[tuple[str, str]]:
     """Words joined to a mark or ending that the vocabulary has as a word: `dog.`, `don't`.
 
     Examples
     --------
     >>> tokenizer = PennTokenizer(["the", "dog", "barks", ".", ",", "Mr."])
-    >>> untokenised("Mr. Lee, the dog barks.".split(), tokenizer)
+    >>> find_untokenised("Mr. Lee, the dog barks.".split(), tokenizer)
     [('Lee,', ','), ('barks.', '.')]
-    >>> untokenised("Mr. Lee , the dog barks .".split(), tokenizer)
+    >>> find_untokenised("Mr. Lee , the dog barks .".split(), tokenizer)
     []
     """
     found = []
@@ -194,7 +194,7 @@ def doubt_tokenising(
             )
 
     return _look_at_first(
-        sentences, lambda _, words: found.append(untokenised(words, tokenizer)), judge
+        sentences, lambda _, words: found.append(find_untokenised(words, tokenizer)), judge
     )
 
 

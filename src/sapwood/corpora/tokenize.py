@@ -321,7 +321,10 @@ def with_their_marks(chunks: Sequence[Sequence[str]]) -> list[int]:
     is_open = is_word = False  # whether a straight quote, and whether the last one, is open
     n_opening = 0  # chunks that wait for the word behind them
     for chunk in chunks:
-        opens, closes = all(x in _OPENING for x in chunk), all(map(_is_closing, chunk))
+        opens, closes = (
+            all(x in _OPENING for x in chunk),
+            all(x in _CLOSING or _ENDING.fullmatch(x) for x in chunk),
+        )
         if list(chunk) == ['"']:
             is_open = not is_open
             opens, closes = is_open, not is_open
@@ -333,10 +336,6 @@ def with_their_marks(chunks: Sequence[Sequence[str]]) -> list[int]:
             sizes.append(n_opening + 1)
             n_opening, is_word = 0, any(c.isalnum() for x in chunk for c in x)
     return sizes + [1] * n_opening
-
-
-def _is_closing(token: str) -> bool:
-    return token in _CLOSING or _ENDING.fullmatch(token) is not None
 
 
 def _elision_length(word: str, elisions: frozenset[str]) -> int:

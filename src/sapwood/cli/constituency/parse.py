@@ -256,7 +256,7 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
             for n_lines, answer in enumerate(answers, 1):
                 write(answer)
                 advance(n_done + n_lines)
-    for line in _summary(parser.stats, n_lines, memory_limit, meter.seconds, given.joined):
+    for line in _summary(parser.stats, n_lines, memory_limit, meter.seconds, given.joining_reason):
         echo(line)
     if not (layout.is_bare or parser.model.can.probabilities):
         echo(
@@ -285,7 +285,7 @@ class _Given:
             raise typer.BadParameter(message, param_hint=option)
 
     @property
-    def joined(self) -> str:
+    def joining_reason(self) -> str:
         """Why a tree was joined from pieces."""
         if self.tagged or self.partial:
             return "no tree of the model has what was asked; it is joined with the best pieces"
@@ -482,7 +482,7 @@ def _answer(sentence: Sentence, parser: Parser, layout: Layout) -> tuple[str, Pa
     else:
         words, tags, spans, forbidden = given
         parse = alone.parse(words, tags=tags, spans=spans, forbidden=forbidden)
-    return layout.text(_located(parse, sentence)), alone.stats
+    return layout.text(_locate(parse, sentence)), alone.stats
 
 
 def _given(sentence: Sentence) -> list[str] | PartialSentence | None:
@@ -496,7 +496,7 @@ def _given(sentence: Sentence) -> list[str] | PartialSentence | None:
     return sentence.words if isinstance(sentence, TextSentence) else sentence
 
 
-def _located(parse: Parse, sentence: Sentence) -> Parse:
+def _locate(parse: Parse, sentence: Sentence) -> Parse:
     """The parse with the places of its words, where the sentence is one of running text."""
     from sapwood.corpora.running_text import TextSentence
 
@@ -517,7 +517,7 @@ def _answer_window(
     parses = alone.parse_together([one for one in given if one is not None])
     try:
         for sentence, one in zip(window, given, strict=True):
-            parse = None if one is None else _located(next(parses), sentence)
+            parse = None if one is None else _locate(next(parses), sentence)
             texts.append(layout.text(parse))
     except Exception as error:  # raised again after the texts before it
         return texts, alone.stats, error

@@ -20,7 +20,7 @@ from sapwood.dependency.data.bank import heads_problem
 from sapwood.dependency.data.transform import lift_heads
 
 KINDS = ("head", "relation", "tag", "variation")
-NO_TAG = "_"
+UNTAGGED = "_"
 
 
 class Edit(NamedTuple):
@@ -92,7 +92,7 @@ def edits_between(
     best, edits = judgement.best, list[Edit]()
     lifted = lift_heads(annotated.heads) if lifted is None else lifted
     for k, (old, new) in enumerate(zip(annotated.upos, best.upos, strict=True)):
-        if old not in {new, NO_TAG}:
+        if old not in {new, UNTAGGED}:
             edits.append(tag_edit("tag", k + 1, annotated, new))
     for k, old in enumerate(annotated.relations):
         likely: str | None = best.relations[k]

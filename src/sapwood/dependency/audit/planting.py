@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sapwood.auditing.scoring import is_about
-from sapwood.dependency.audit.edits import NO_TAG, Edit
+from sapwood.dependency.audit.edits import UNTAGGED, Edit
 from sapwood.dependency.audit.located import Annotation
 from sapwood.dependency.audit.posteriors import Judgement
 
@@ -57,7 +57,7 @@ class Confusions:
     tags: dict[str, dict[str, float]] = field(default_factory=dict)
     n_annotated: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def expected(self, kind: str, old: str, new: str) -> float:
+    def expected_count(self, kind: str, old: str, new: str) -> float:
         """How often planting at every word would put `old` where `new` was.
 
         The kind is `tag` or `relation`.
@@ -98,7 +98,7 @@ def plant(
     planted = list[Planted]()
     for k in np.flatnonzero(rng.random(len(upos)) < rate).tolist():
         new = _draw(confusions.tags.get(upos[k], {}), confusions.tags, upos[k], rng)
-        if new is not None and upos[k] != NO_TAG:
+        if new is not None and upos[k] != UNTAGGED:
             upos[k] = new
             planted.append(Planted("tag", k + 1))
     for k in np.flatnonzero(rng.random(len(heads)) < rate).tolist():
@@ -124,7 +124,7 @@ def _draw(
     """A label other than one, by the weights of a row, or any where the row is empty."""
     weights = {name: p for name, p in row.items() if name != but}
     if not weights:
-        weights = {name: _FLOOR for name in names if name not in {but, "root", NO_TAG}}
+        weights = {name: _FLOOR for name in names if name not in {but, "root", UNTAGGED}}
     if not weights:
         return None
     ordered = sorted(weights)

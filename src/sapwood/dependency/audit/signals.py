@@ -33,7 +33,7 @@ _ROLES = {
 LONGEST = 8  # words of a pair that is compared with other places
 
 
-class ArcCounts:
+class ArcFrequencies:
     """How often arcs and tags are annotated, in all folds but one.
 
     Parameters
@@ -148,7 +148,7 @@ def change_keys(
     """What an edit changes of its first word, and into what: of this word, and of all alike."""
     k = edit.words[0] - 1
     kind = "tag" if edit.is_tag else "head" if edit.kind == "head" else "relation"
-    changed = _changed(annotation, edit, k)
+    changed = _edit_first_word(annotation, edit, k)
     before = [key for key in annotation_keys(words, annotation, k) if key[0] == kind]
     after = [key for key in annotation_keys(words, changed, k) if key[0] == kind]
     return [(old, (*old, *new[2:])) for old, new in zip(before, after, strict=True)]
@@ -243,7 +243,7 @@ def posteriors_of(scene: Scene, edit: Edit) -> tuple[float, float]:
 class Known(NamedTuple):
     """What is known of a treebank besides the judgements of its sentences."""
 
-    counts: ArcCounts
+    counts: ArcFrequencies
     nuclei: Nuclei
     disagreements: Disagreements
     contexts: Contexts
@@ -328,14 +328,14 @@ def _as_planted(scene: Scene, edit: Edit, known: Known) -> float:
     if kind == "head":
         return 0.0
     n = known.disagreements.confused[kind, old, new]
-    return log((known.confusions.expected(kind, old, new) + 1.0) / (n + 1.0))
+    return log((known.confusions.expected_count(kind, old, new) + 1.0) / (n + 1.0))
 
 
-def _frequencies(scene: Scene, edit: Edit, counts: ArcCounts) -> list[float]:
+def _frequencies(scene: Scene, edit: Edit, counts: ArcFrequencies) -> list[float]:
     """Log-frequencies of what is annotated and what is suggested, outside the fold."""
     k, fold, words = edit.words[0] - 1, scene.fold, scene.words
     known = log(1 + counts.outside(("word", words[k]), fold))
-    changed = _changed(scene.annotation, edit, k)
+    changed = _edit_first_word(scene.annotation, edit, k)
     values = []
     for annotation in (scene.annotation, changed):
         below, above, side, relation, head = _arc(words, annotation, k)
@@ -353,7 +353,7 @@ def _frequencies(scene: Scene, edit: Edit, counts: ArcCounts) -> list[float]:
     return [known, *values, *(b - a for a, b in zip(values[:4], values[4:], strict=True))]
 
 
-def _changed(annotation: Annotation, edit: Edit, k: int) -> Annotation:
+def _edit_first_word(annotation: Annotation, edit: Edit, k: int) -> Annotation:
     """The annotation with the first word of an edit changed; it need not be a tree."""
     upos = list(annotation.upos)
     heads, relations = list(annotation.heads), list(annotation.relations)

@@ -204,11 +204,11 @@ def lift(bank: ArcBank) -> ArcBank:
     CorpusError
         When relations hold the arrow that marks a lifted one.
     """
-    head, relation, relations = lifted(bank)
+    head, relation, relations = lift_columns(bank)
     return replace(bank, head=head, relation=relation, relations=relations)
 
 
-def lifted(bank: ArcBank) -> Columns:
+def lift_columns(bank: ArcBank) -> Columns:
     """Heads, relations and their names after every tree was made projective; see `lift`."""
     if marked := [name for name in bank.relations if LIFTED in name]:
         msg = f"the relation {marked[0]!r} holds the arrow that marks lifted words"

@@ -34,7 +34,7 @@ T = TypeVar("T")
 TagPair = tuple[str, str]  # universal tag, tag of the treebank; `_` for any
 TagRequest = str | TagPair | Mapping[Any, float] | None  # keys are tags or pairs
 ROOT_RELATION = "root"
-TAG_COLUMNS = ("UPOS", "XPOS")
+CONLLU_TAG_COLUMNS = ("UPOS", "XPOS")
 
 
 class PartialArcs(NamedTuple):
@@ -253,7 +253,7 @@ def _tag_pair(tag: object, known: tuple[TagPair, ...], place: int) -> TagPair:
     columns = _names_of(known)
     if isinstance(tag, tuple) and len(tag) == 2:
         pair = tuple(EMPTY if name is None else name for name in tag)
-        for name, column, names in zip(pair, TAG_COLUMNS, columns, strict=True):
+        for name, column, names in zip(pair, CONLLU_TAG_COLUMNS, columns, strict=True):
             if name != EMPTY and name not in names:
                 raise _unknown(f"{column} of word {place}", name, names, place)
         return pair[0], pair[1]

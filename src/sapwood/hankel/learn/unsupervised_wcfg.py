@@ -176,7 +176,7 @@ class UnsupervisedWCFG(RankParameters):
             "constraints": problem.n_constraints,
         }  # fmt: skip
         if is_factored:
-            return self._factored(problem, basis, n, info)
+            return self._fit_factors(problem, basis, n, info)
         known = problem.matrix(problem.project(np.zeros(len(problem.rows))))[:, :s]
         noise = sampling_noise(known, info.extra["n_strings"] or np.inf)
         found = self._complete(problem, known, n, noise)
@@ -219,7 +219,7 @@ class UnsupervisedWCFG(RankParameters):
             return lowrank.fista(problem, factors.n, steps=self.max_steps or PRINTED_STEPS)
         return lowrank.direct(problem, factors.left)
 
-    def _factored(
+    def _fit_factors(
         self, problem: Problem, basis: Basis, n: int | None, info: Info
     ) -> tuple[Operators, int]:
         """Factors of the entries that were seen; A by least squares over their pairs."""

@@ -362,7 +362,7 @@ class WeightedGrammar(StringModel):
         return drawn
 
 
-N_NAMED = 4  # requests that a message lists
+MOST_NAMED_REQUESTS = 4  # requests that a message lists
 
 
 def _clash_of(pairs: PairConstraints) -> str:
@@ -390,7 +390,7 @@ def _clash_of(pairs: PairConstraints) -> str:
 
     found = clashing(pairs.requests(), [], is_grown=False)
     found.sort(key=lambda request: (request.sign == UNPAIRED, request))
-    names = [str(request) for request in found[:N_NAMED]]
+    names = [str(request) for request in found[:MOST_NAMED_REQUESTS]]
     if more := len(found) - len(names):
         names.append(f"{more:,} more")
     return join_words(names)

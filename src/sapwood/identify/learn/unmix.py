@@ -224,7 +224,7 @@ class UnmixPCFGIE(_Unmix):
 def psi_of_counts(counts: SentenceCounts, eta: FloatArray) -> FloatArray:
     """Psi(eta) of counted sentences, [d, d]."""
     places = (((1, 2), 3), ((1, 3), 2), ((2, 3), 1))
-    return _mean_psi(*(counts.contracted(3, pair, third, eta) for pair, third in places))
+    return _mean_psi(*(counts.contract(3, pair, third, eta) for pair, third in places))
 
 
 def psi_of_tensor(mu_123: FloatArray, eta: FloatArray) -> FloatArray:

@@ -254,7 +254,7 @@ class SentenceCounts:
         total = np.bincount(code, self.counts[length], d ** len(positions))
         return np.asarray(total / self.counts[length].sum()).reshape(shape)
 
-    def contracted(
+    def contract(
         self, length: int, pair: tuple[int, int], third: int, eta: FloatArray
     ) -> FloatArray:
         """E[x_i (x) x_j (eta . x_k)], [d, d], without the tensor that it is a slice of."""

@@ -425,8 +425,10 @@ class MixtureModel(LanguageModel):
             "pairs": self.bins.pairs, "pair_bins": self.bins.pair_bins,
         }  # fmt: skip
         headers: list[dict[str, Any]] = []
+        trigrams = [x if isinstance(x, LatentTrigramModel) else None for x in self.members]
         for k, member in enumerate(self.members):
-            if (owner := self._owner_of(member)) is not None:
+            owner = next((i for i, x in enumerate(trigrams) if x and x.bigram is member), None)
+            if owner is not None:
                 headers.append({"kind": "BigramModel", "inside": owner})
                 continue
             inner, header = member.to_file()
@@ -435,13 +437,6 @@ class MixtureModel(LanguageModel):
             headers.append({"kind": type(member).__name__, **header})
         own = {"words": list(self.words), "members": headers, "record": dict(self.record)}
         return FileContents(arrays, own)
-
-    def _owner_of(self, member: LanguageModel) -> int | None:
-        """The index of the trigram member that backs off to this one and has its arrays."""
-        for k, other in enumerate(self.members):
-            if isinstance(other, LatentTrigramModel) and other.bigram is member:
-                return k
-        return None
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:
