@@ -365,7 +365,7 @@ class Phases:
 
 
 def echo_encoder_trial(found: Mapping[str, Any], score: str, key: str) -> None:
-    """Write the scores of a short training with a pretrained encoder and of one without it."""
+    """Write the scores of two short trainings, with and without a pretrained encoder."""
     verdict = "used" if found["is_taken"] else "left out: it does not help on this treebank"
     echo(
         f"    {found['name']}: {score} {found[f'{key}_with']:.2f} with it and "

@@ -360,7 +360,7 @@ def fetch_command(
     force: opt.Force = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Download a corpus, check it, and write one file for each split; what is there is kept."""
+    """Download a corpus, check it, and write one file for each split; existing files are kept."""
     files = run_fetch(name, folder, echo, force=force)
     if as_json:
         report = {"name": name, "files": {split: str(path) for split, path in files.items()}}

@@ -71,7 +71,7 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
     ),
     length: int | None = typer.Option(None, min=1, metavar="L", help="Words of a sentence."),
     moments: str | None = typer.Option(
-        None, metavar="NAME", help="What is seen of the sentences.", show_default="pairs"
+        None, metavar="NAME", help="The observed moments of the sentences.", show_default="pairs"
     ),
     directions: bool = typer.Option(
         False,

@@ -298,7 +298,7 @@ class TreeReading:
             raise
 
     def trees(self, source: str) -> list[Tree]:
-        """The trees of a file as they are written; an error when there is none."""
+        """The trees of a file as they are written; an error for a file without trees."""
         return self._some(self._read(source), source)
 
     def trees_of(self, lines: Iterable[str], source: str) -> Iterator[Tree]:
@@ -364,7 +364,7 @@ class ArcReading(TreeReading):
         return {"encoding": self.encoding, "skipped": skipped, "left_out": self.left_out}
 
     def arcs(self, sources: list[str], *, may_be_empty: bool = False) -> ArcBank:
-        """The sentences of CoNLL-U files; where there is none, an error unless that is allowed."""
+        """The sentences of CoNLL-U files; an error without sentences unless that is allowed."""
         from sapwood.dependency.data.reader import read_arcs
 
         with self.explain(sources):

@@ -73,7 +73,10 @@ def serve_page(  # noqa: PLR0913 - every option of the command is an argument
     ),
     workers: int = typer.Option(2, min=1, metavar="N", help="Requests worked on at once."),
     queue: int = typer.Option(
-        32, min=0, metavar="N", help="Requests that may wait; more are told to come back."
+        32,
+        min=0,
+        metavar="N",
+        help="Requests that may wait; further ones are refused with the status 503.",
     ),
 ) -> None:
     """Open a page that shows what was learnt, and answer the same questions as JSON.
@@ -112,7 +115,7 @@ def _missing(what: object) -> SapwoodError:
 def _tell(address: str, *, is_open: bool, open_browser: bool) -> None:
     if is_open:
         message = "other machines can reach this server, without encryption"
-        hint = "whoever has the address can use it; leave --host out where nobody should"
+        hint = "anyone with the address can use it; leave --host out for this machine alone"
         warn([(message, hint)])
     print(address, flush=True)
     echo("Ctrl-C stops the server")

@@ -21,7 +21,7 @@ SENTENCES, TREEBANK, CONLLU, JSON_LINES = "sentences", "trees", "conllu", "json"
 
 N_CHARACTERS = 100_000  # that are looked at; a tree cut off there is still recognised
 N_LINES = 100  # that are looked at for CoNLL-U: comments may come first
-_BLANKS = " \t\r\n\f\v"  # only these separate words in trees; re.ASCII says the same of \s
+_BLANKS = " \t\r\n\f\v"  # only these separate words in trees; \s matches the same with re.ASCII
 _COMMENT = re.compile(r"#\s*(sent_id|text|newdoc|newpar|global\.columns)\b")
 _ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]+){3}")  # four columns, the first of them a number
 _ROOT_ALONE = re.compile(r"\([^\s()]*", re.ASCII)

@@ -37,7 +37,7 @@ GAP_ROUNDING = 1e-9  # relative; a duality gap below its negative is an error, n
 
 
 class Blocks(NamedTuple):
-    """All blocks of one shape, which share Q and c."""
+    """All blocks of one shape; they have Q and c in common."""
 
     places: IntArray  # [k, m]: indices of the entries of each block
     free: FloatArray  # [m, r]: Q

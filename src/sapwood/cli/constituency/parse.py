@@ -79,8 +79,8 @@ in a joined or flat tree, and where pruning dropped the phrase.
 \b
 Given tags and brackets: every tree has them, and all probabilities are those
 given them. CONSTRAINT_LOGPROB is the log-probability that the tree of the
-sentence has them: 0 where nothing is asked, -inf (null in JSON) where no tree
-of the model has them; the tree is then made of what was asked, kind joined.
+sentence has them: 0 without given tags and brackets, -inf (null in JSON) where no
+tree of the model has them; the tree then consists of the given parts, kind joined.
 
 \b
 --tagged takes word/TAG; the last slash separates, and word/ is free:
@@ -201,7 +201,7 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
         2000.0,
         min=0.0,
         metavar="MB",
-        help="A sentence whose chart needs more gets a flat tree; each job may use so much.",
+        help="Memory of a chart for each job; a sentence that needs more gets a flat tree.",
     ),
     as_json: opt.Json = False,
 ) -> None:
@@ -339,7 +339,7 @@ def _given_lines(
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Switch garbage collection off, and exempt what was loaded meanwhile: all of it stays."""
+    """Switch garbage collection off, and exempt the objects loaded meanwhile, which all stay."""
     gc.disable()
     try:
         yield
@@ -486,7 +486,7 @@ def _answer(sentence: Sentence, parser: Parser, layout: Layout) -> tuple[str, Pa
 
 
 def _given(sentence: Sentence) -> list[str] | PartialSentence | None:
-    """What a parser is given of a sentence; None for one without words."""
+    """The input of a parser for a sentence; None for a sentence without words."""
     from sapwood.corpora.running_text import TextSentence
 
     if isinstance(sentence, list):
@@ -497,7 +497,7 @@ def _given(sentence: Sentence) -> list[str] | PartialSentence | None:
 
 
 def _locate(parse: Parse, sentence: Sentence) -> Parse:
-    """The parse with the places of its words, where the sentence is one of running text."""
+    """Add the offsets of its words to a parse of running text."""
     from sapwood.corpora.running_text import TextSentence
 
     return parse.located(sentence) if isinstance(sentence, TextSentence) else parse

@@ -50,8 +50,9 @@ Memory = Annotated[
     str,
     typer.Option(
         metavar="SIZE",
-        help="Memory to count in, from 512M; what is more lies on disk. With little, fewer cores "
-        "are used. Millions of words take more besides. Counts do not depend on it.",
+        help="Memory for counting, from 512M; counts that do not fit are kept on disk. With little "
+        "memory fewer cores are used. A vocabulary of millions of words takes more. Counts do not "
+        "depend on it.",
     ),
 ]
 
@@ -97,7 +98,7 @@ def count_ngrams(  # noqa: PLR0913 - every option of the command is an argument
             folder.mkdir(exist_ok=True)
         except OSError as error:
             msg = f"cannot make the folder {folder}: {error.strerror}"
-            hint = "remove what is there, or choose another output"
+            hint = "remove the file of that name, or choose another output"
             raise SapwoodError(msg, hint=hint) from error
         with phases.phase("counting") as notes:
             try:
@@ -192,7 +193,7 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
     if device not in {None, "cpu"}:
         from sapwood.lm.learn.device import import_torch
 
-        import_torch(device)  # what is missing is told before anything is counted
+        import_torch(device)  # so that a missing device is an error before anything is counted
     meter = Meter()
     check_files(*source, held_out, out=out, suffixes=TEXT_SUFFIXES, force=force, is_model=True)
     from sapwood.lm.data.counting import read_counts

@@ -53,11 +53,11 @@ class AnnotatedWords(NamedTuple):
         return cls(lower, annotation, lifted, dependents, [word[:1].isupper() for word in words])
 
     def is_crossing(self, k: int) -> bool:
-        """Whether the arc of word k is lifted, because it crosses others."""
+        """Whether the arc of word k crosses other arcs and is therefore lifted."""
         return self.annotation.heads[k - 1] != self.lifted[k - 1]
 
     def arc(self, k: int, head: int, relation: str) -> str:
-        """What is counted of an arc: relation, side of the head, and whether it crosses others."""
+        """Key of an arc for counting: relation, side of the head, whether it crosses arcs."""
         is_crossing = head == self.annotation.heads[k - 1] and self.is_crossing(k)
         return f"{relation} {'<' if head > k else '>'}{' crossing' if is_crossing else ''}"
 

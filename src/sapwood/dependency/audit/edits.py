@@ -171,7 +171,7 @@ def _groups(old: Sequence[int], new: Sequence[int], moved: list[int]) -> list[li
 
 
 def _closure(word: int, old: Sequence[int], new: Sequence[int]) -> set[int]:
-    """The word and all that have to move with it, so that there is one root and no circle."""
+    """The words whose heads have to change with a word's head to keep one root and no cycle."""
     group = {word}
     while True:
         heads = _with(old, new, group)
@@ -199,7 +199,7 @@ def _with(old: Sequence[int], new: Sequence[int], moved: Iterable[int]) -> list[
 
 
 def apply_edits(annotated: Annotation, edits: Iterable[Edit]) -> Annotation:
-    """The annotation with some edits applied; those that would leave no tree are left out.
+    """Apply edits to an annotation; edits that would break the tree are skipped.
 
     An edit that fits only after a later one is applied after it.
     """

@@ -39,7 +39,7 @@ class Planted(NamedTuple):
         return is_same and is_about(1, len(edit.words))
 
     def probability(self, annotation: Annotation, judgement: Judgement) -> float:
-        """How probable models find what was planted, in the annotation that has it."""
+        """Posterior of a planted error in the annotation that contains it."""
         k = self.word - 1
         if self.kind == "tag":
             return judgement.tags[k].get(annotation.upos[k], 0.0)
@@ -67,7 +67,7 @@ class Confusions:
         return self.n_annotated[kind, new] * row.get(old, 0.0) / total if total else 0.0
 
     def add(self, annotation: Annotation, judgement: Judgement) -> None:
-        """Add the confusions of one sentence; relations count where models find the same head."""
+        """Add the confusions of one sentence; relations count if the models find the same head."""
         for k, tag in enumerate(annotation.upos):
             self.n_annotated.update([("tag", tag), ("relation", annotation.relations[k])])
             row = self.tags.setdefault(tag, {})
@@ -121,7 +121,7 @@ def plant(
 def _draw(
     row: Mapping[str, float], names: Mapping[str, object], but: str, rng: np.random.Generator
 ) -> str | None:
-    """A label other than one, by the weights of a row, or any where the row is empty."""
+    """Draw another label by the weights of a row; uniformly if the row is empty."""
     weights = {name: p for name, p in row.items() if name != but}
     if not weights:
         weights = {name: _FLOOR for name in names if name not in {but, "root", UNTAGGED}}
@@ -135,7 +135,7 @@ def _draw(
 def _other_head(
     word: int, heads: list[int], posterior: Mapping[int, float], rng: np.random.Generator
 ) -> int | None:
-    """Another head of a word that keeps a tree; None where there is none."""
+    """Draw another head for a word that keeps a tree; None if no head does."""
     below = {word}
     while more := {w for w, head in enumerate(heads, 1) if head in below} - below:
         below |= more

@@ -326,7 +326,7 @@ def _finding(
 
 
 def _compatible(rows: list[int], scored: Scored) -> list[int]:
-    """Rows of which no two change the tag, or the arc, of one word; the first ones are kept."""
+    """Drop rows that change the tag or the arc of a word that an earlier row changes."""
     taken, kept = set[tuple[bool, int]](), []
     for row in rows:
         edit = scored.clean.edits[row]
@@ -338,7 +338,7 @@ def _compatible(rows: list[int], scored: Scored) -> list[int]:
 
 
 def _elsewhere(k: int, edit: Edit, evidence: ArcEvidence) -> tuple[Elsewhere, ...]:
-    """Other places with the same words, those that are annotated otherwise first."""
+    """Other occurrences of the same words, differently annotated ones first."""
     span = span_elsewhere(evidence.sentences[k].annotation, edit)
     if span is None:
         return ()

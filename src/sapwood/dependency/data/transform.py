@@ -197,7 +197,7 @@ def lower_arcs(heads: Sequence[int], relations: Sequence[str]) -> tuple[list[int
 
 
 def lift(bank: ArcBank) -> ArcBank:
-    """The same sentences with projective trees, and relations that say how to undo it.
+    """Make all trees projective; relations of lifted words record how to undo it.
 
     Raises
     ------

@@ -279,7 +279,7 @@ class ArcEnsemble(ArcEstimator):
     def _given_vectors(
         self, trainer: ArcTrainer, source: WordSource, jobs: int
     ) -> TrainingVectors | None:
-        """Vectors of the training sentences; None where they do not help on held-out ones."""
+        """Vectors of the training sentences; None if they do not help on held-out sentences."""
         bank = trainer.data.bank
         split = TrialSplit.of(np.diff(bank.offsets).tolist())
         if split is not None:
@@ -302,7 +302,7 @@ class ArcEnsemble(ArcEstimator):
         jobs: int,
         given: TrainingVectors | None,
     ) -> EncoderMember | None:
-        """The network, with as many passes as there is time for; None where there is too little."""
+        """Train the network for as many passes as the budget allows; None if it allows too few."""
         jobs, started = min(jobs, BATCH_PARTS), now()
         n_words = trainer.data.bank.n_tokens
         plan = NetworkPlan.usual(n_words, self.encoder_passes, self.seed)

@@ -217,7 +217,7 @@ def choose_templates(templates: Templates, clusters: WordClusters | None) -> Tem
 
 @dataclass(frozen=True)
 class MemberPlan:
-    """Settings of one member; by default it has the templates of its order."""
+    """Settings of one member; the default templates are those of its order."""
 
     name: str  # for progress
     order: int

@@ -256,7 +256,7 @@ class WeightedGrammar(StringModel):
     def best_brackets(
         self, words: Sequence[str], pairs: PairConstraints | None = None
     ) -> Bracketed:
-        """The brackets with the largest sum of posteriors, where negative ones count as 0.
+        """The brackets with the largest sum of posteriors; negative posteriors count as 0.
 
         A string of the value 0 gets right-branching brackets, or those of its pairs.
 
@@ -428,7 +428,7 @@ def portions(lengths: IntArray, n_states: int) -> Iterable[tuple[int, int]]:
 def _draw(
     rng: np.random.Generator, start: FloatArray, cumulative: FloatArray, d: int, n: int
 ) -> tuple[list[int], tuple[tuple[int, int, int], ...]] | None:
-    """Symbols and splits of one draw, top down and from left to right; None for a long one."""
+    """Draw the symbols and splits of one string from the top down; None if it is too long."""
     words: list[int] = []
     splits: list[tuple[int, int, int]] = []
     # tasks, the next one last: a state to draw from, or a node to close, with its start and, once

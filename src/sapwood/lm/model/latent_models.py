@@ -14,7 +14,7 @@ Inside Kneser-Ney, u is that of its single words, and p(y | x) what its pairs ba
 
 Mixtures of members k have weights by how often a context c was seen:
 
-    bin(c)          floor(log2(1 + times the last word was seen)) and the same of the last two
+    bin(c)          floor(log2(1 + n)) of the counts n of the last word and of the last two words
     lam[bin, k]     weights, rows sum to 1                                     [n_bins, n_members]
 
     p(y | c) = sum over k of lam[bin(c), k] p[k](y | c)
@@ -419,7 +419,7 @@ class MixtureModel(LanguageModel):
         return self.bins.bin(rows), p
 
     def to_file(self) -> FileContents:
-        """The arrays of all members, each behind its number, and those of the weights."""
+        """The arrays of all members, prefixed with the member's index, and the weights."""
         arrays: dict[str, npt.NDArray[Any]] = {
             "weights": self.weights, "word_bins": self.bins.words,
             "pairs": self.bins.pairs, "pair_bins": self.bins.pair_bins,
