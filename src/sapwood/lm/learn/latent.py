@@ -61,8 +61,8 @@ RECORDED = {"order": "order", "n_states": "states", "n_blocks": "blocks", "seed"
 DEVICE = Domain("cpu or a name that PyTorch knows, such as cuda", lambda x: isinstance(x, str))
 DEVICE_WORDS = "Where EM runs: cpu, or cuda for a GPU, which rounds in another way."
 BLOCKS_WORDS = (
-    "Parts of the states that are learnt apart, each from its own start; 1 is the plain model, "
-    "None one for every 32 states, at most 8."
+    "Blocks of states that are learnt separately, each from its own start; 1 is the plain model, "
+    "None takes one for every 32 states, at most 8."
 )
 SMOOTHING_ITERATIONS = 60
 N_WEIGHT_BINS = 24
@@ -310,7 +310,7 @@ class LatentTrigram(LatentEstimator):
     least_order: ClassVar[int] = 3
     n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS_WORDS)
     strength: float = parameter(
-        4.0, at_least(0), "Words that the nearer word's states count for in a pair."
+        4.0, at_least(0), "Weight of the nearer word's states in a pair, in words."
     )
     min_pair_count: int = parameter(2, whole(1), "How often a pair must be seen.")
     pair_iterations: int = parameter(4, whole(1), "EM iterations for the states of pairs.")
