@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import require_type
-from sapwood.networks.network import N_SPECIAL, Network, Real, VectorRows
+from sapwood.networks.network import N_SPECIAL, Network, Real
 
 Arrays = dict[str, npt.NDArray[Any]]
 MOST_CODE = 127
@@ -103,13 +103,13 @@ def drop_rare(
         How often a word, or a row of the table of forms, has to occur to be kept.
     """
     n_forms = len(network.form_vectors)
-    rows = VectorRows(network.familiar, n_forms)
+    rows = network.rows
     words = np.zeros(len(network.word_vectors), np.int64)
     forms = np.zeros(n_forms, np.int64)
     for sentence in sentences:
         of_words, of_forms = rows.rows(sentence)
         np.add.at(words, of_words, 1)
-        np.add.at(forms, of_forms.ravel(), 1)
+        np.add.at(forms, of_forms[of_forms >= 0], 1)
     is_kept = words[N_SPECIAL:] >= least_words
     vectors = network.word_vectors[np.append(np.ones(N_SPECIAL, bool), is_kept)]
     kept_forms = np.where(forms[:, None] >= least_forms, network.form_vectors, np.float32(0))

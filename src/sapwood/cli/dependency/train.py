@@ -28,7 +28,6 @@ ARC_OPTIONS = {
     "--seen": ("seen",), "--tags": ("tag_column",), "--children": ("valence",),
     "--iterations": ("iterations",), "--embed": ("embeddings",), **opt.GIVEN_OPTIONS,
 }  # fmt: skip
-USUAL_BUDGET = 40 * 60.0  # CPU seconds
 TRAIN_ARCS_EPILOG = """\b
 Examples:
   sapwood depend train train.conllu -o parser.sapwood --dev dev.conllu
@@ -50,9 +49,8 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         None,
         metavar="TIME",
         help="CPU time that best may take in all, all threads together, as 90s, 5m, 1h, or none. "
-        "With too little time, the network makes fewer passes or is left out: ten thousand "
-        "sentences need 20m.",
-        show_default="40m",
+        "With too little time, there is one network instead of two, with fewer passes, or none.",
+        show_default="grows with the treebank: ten thousand sentences take about half an hour",
     ),
     passes: int | None = typer.Option(
         None,
@@ -135,7 +133,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         "--embed": embed, "--encoder": encoder, "--vectors": vectors,
         "--include-encoder": include_encoder,
     }  # fmt: skip
-    seconds = USUAL_BUDGET if budget is None else opt.parse_duration(budget)
+    seconds = None if budget is None else opt.parse_duration(budget)
     opt.refuse_what_does_not_apply(METHODS, ARC_OPTIONS, method, given)
     check_files(*files, dev, embed, out=out, suffixes=CONLLU_SUFFIXES, force=force, is_model=True)
     meter = Meter()

@@ -13,8 +13,8 @@ from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, warn
 from sapwood.cli.inputs import check_files
 from sapwood.cli.lm.use import Stream, Texts
-from sapwood.core.errors import CorpusError, SapwoodError, count
-from sapwood.core.model_card import describe_model, with_provenance
+from sapwood.core.errors import CorpusError, SapwoodError
+from sapwood.core.model_card import with_provenance
 from sapwood.core.outputs import hold_output
 from sapwood.corpora.files import TEXT_SUFFIXES
 from sapwood.execute.engine import Meter
@@ -192,7 +192,7 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
     given = {"--order": order, "--states": states, "--blocks": blocks, "--device": device}
     opt.refuse_what_does_not_apply(LM_METHODS, LM_OPTIONS, method, given)
     if device not in {None, "cpu"}:
-        from sapwood.lm.learn.bigram_em import import_torch
+        from sapwood.lm.learn.device import import_torch
 
         import_torch(device)  # what is missing is told before anything is counted
     meter = Meter()
@@ -207,15 +207,14 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
         with phases.phase("counting") as notes:
             counts = read_counts(source, n, where, is_stream=stream, min_count=min_count)
             held = _held_out(held_out, counts, where) if held_out else None
-            notes.append(
-                f"{count(counts.n_tokens, 'token')}  {count(len(counts.words) - 4, 'word')}"
-            )
+            notes.append(f"{counts.n_tokens:,} tokens  {len(counts.words) - 4:,} words")
         with phases.phase("training") as notes:
             learner = chosen.train(values | {"seed": seed, "engine": where}, counts, held)
             model = with_provenance(
                 learner.model_, texts=source, held_out=held_out, min_count=min_count
             )
-            notes.append(describe_model(model))
+            facts = ("order", "states", "iterations")
+            notes.extend(f"{name} {model.record[name]}" for name in facts if name in model.record)
         phases.save(model, out, force=force)
     if as_json:
         summary = {

@@ -39,7 +39,7 @@ from sapwood.core.learner import (
 )
 from sapwood.core.progress import tell
 from sapwood.networks.network import EncoderSizes, Real
-from sapwood.networks.pretrained.given import TrainingVectors
+from sapwood.networks.pretrained.given import TrainingVectors, given_bytes
 from sapwood.networks.pretrained.source import WordSource, as_source
 from sapwood.networks.scores import SpanSizes, fenceposts, init_spans, span_scores, spans_backward
 from sapwood.networks.training import NetworkPlan, NetworkTrainer, PartGradient
@@ -85,8 +85,9 @@ class SpanEncoder(OnPlainGrammar):
     on_iteration: Callable[..., Any] | None = former_callback("on_iteration")
 
     def memory_needed(self, data: TrainingData) -> float:
-        """Estimate the bytes of the sentences, and of the network with its activations."""
-        return KERNEL_BYTES + NETWORK_BYTES + TOKEN_BYTES * data.sizes["tokens"]
+        """Estimate the bytes of the sentences, the network and a pretrained encoder."""
+        own = KERNEL_BYTES + NETWORK_BYTES + TOKEN_BYTES * data.sizes["tokens"]
+        return own + given_bytes(as_source(self.encoder))
 
     def fit(self, bank: Trainable) -> Self:
         """Learn the weights from a treebank."""

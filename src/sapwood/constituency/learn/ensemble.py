@@ -338,12 +338,14 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
     def _train(self, candidate: Candidate, prepared: _PreparedTreebank, passes: int = 1) -> Member:
         estimator = self._estimator(candidate)
         if candidate.method == "encoder":
-            estimator.set_params(passes=passes, encoder=self._source)
+            estimator.set_params(passes=passes)
         model: Member = estimator.fit(prepared.data_for(estimator, candidate.binarisation)).model_
         return model
 
     def _estimator(self, candidate: Candidate) -> Any:
         estimator = estimator_of(candidate, self.plain, self.seed, self.n_jobs)
+        if candidate.method == "encoder":
+            estimator.set_params(encoder=self._source)
         return estimator.set_params(engine=self._engine())
 
     def _mix(self, members: TrainedMembers) -> Ensemble:

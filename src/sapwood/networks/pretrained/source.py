@@ -128,6 +128,11 @@ class WordSource(ABC):
     def read(self, words: Sequence[str]) -> HalfArray:
         """Vectors of the words of a sentence, [n, width]; those that it has in any company."""
 
+    @property
+    @abstractmethod
+    def n_bytes(self) -> int:
+        """Bytes of the numbers of the source in memory."""
+
     @abstractmethod
     def to_arrays(self) -> Arrays:
         """The arrays of a model file that holds the source."""
@@ -238,6 +243,11 @@ class PretrainedEncoder(WordSource):
             states.append(hidden[first + window.first_kept : first + window.end_kept])
         sums = np.add.reduceat(np.concatenate(states), starts[:-1], axis=0)
         return as_half(sums / np.diff(starts)[:, None].astype(np.float32))
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all weights in single precision."""
+        return sum(4 * tensor.size for tensor in self.parts.tensors.values())
 
     def to_arrays(self) -> Arrays:
         """Arrays of the weights in the encoder's bits, and of its other files."""

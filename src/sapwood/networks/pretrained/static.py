@@ -74,6 +74,11 @@ class StaticVectors(WordSource):
             found[k] = self._mean if row is None else self.table[row]
         return found
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the table."""
+        return self.table.nbytes
+
     def to_arrays(self) -> Arrays:
         """Arrays of a model file: the table, and words with line ends between them."""
         text = "\n".join(self.words).encode("utf-8", "replace")
