@@ -1,4 +1,4 @@
-"""Scores that stand on the states of words: labels of spans, heads and relations of words.
+"""Scores computed from the states of words: labels of spans, heads and relations of words.
 
 Spans (Stern, Andreas and Klein 2017): between two words lies a fencepost, whose vector is made of
 the states that were read up to it from the start and from the end of the sentence. A span has the
@@ -10,8 +10,8 @@ Arcs (Dozat and Manning 2017): each word has four vectors, made of its state: as
 modifier, for arcs and for relations. An arc's score is bilinear in two of them, a relation's in the
 other two.
 
-A backward pass stands behind its forward pass: it writes the gradient of the loss by the weights
-into G and returns that by the inputs.
+Each backward pass follows its forward pass: it writes the gradient of the weights into
+G and returns that of the inputs.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def init_spans(P: Parameters, rng: np.random.Generator) -> None:
 
 
 class Fenceposts(NamedTuple):
-    """Vectors between the words of a batch of sentences, and what the backward pass needs.
+    """Vectors between the words of a batch of sentences, with the trace for the backward pass.
 
     Spans are given by their starts and ends among all fenceposts, and by their sentences; those of
     a sentence are numbered as `sapwood.core.arrays.cell` does.
@@ -170,7 +170,7 @@ def score_words_and_spans(
 
 
 def sentence_span_scores(P: Parameters, posts: Fenceposts) -> Iterator[Real]:
-    """Scores of labels of the spans of each sentence: those that the sentence has in no batch."""
+    """Scores of labels of the spans of each sentence; they do not depend on the batch."""
     start, end, sentence = posts.spans
     A, b, gain, offset = posts.layer
     bounds = np.searchsorted(sentence, np.arange(len(gain) + 1))
@@ -271,7 +271,7 @@ def arc_vectors_backward(
 ) -> Real:
     """Write the gradient of the layer's weights into G; return that of the states.
 
-    `d_vectors` are gradients by head, modifier, and the two for relations, with their ones.
+    `d_vectors` are the gradients of the four vectors of a word, with their constant ones.
     """
     parts = [d_vectors[0], *(part[:, :-1] for part in d_vectors[1:])]
     d_inputs = np.empty_like(vectors.inputs)
@@ -433,11 +433,11 @@ def arc_loss(
     n_words: int,
     side_loss: float,
 ) -> tuple[float, Real]:
-    """Loss of the gold heads and relations of a batch; its gradient by the states of words.
+    """Loss of the gold heads and relations of a batch, and its gradient with respect to the states.
 
-    The gradient by the weights is written into the batch's. `gold` are the heads, 0 for the root,
-    and the relations of the words, sentence after sentence; `n_words` counts the whole batch, of
-    which this may be a part; `side_loss` is the weight of the loss of relations.
+    The gradient of the weights is written into that of the batch. `gold` are the heads, 0 for the
+    root, and the relations of the words, sentence after sentence; `n_words` counts the whole batch,
+    of which this may be a part; `side_loss` is the weight of the loss of relations.
     """
     heads, relations = gold
     starts, G, packing = batch.starts, batch.G, batch.packing
