@@ -1,6 +1,6 @@
 """`Network`: its weights, as a file has them, and its encoder of sentences.
 
-The encoder takes words in and gives a state for each word in its sentence out, with tags between:
+The encoder maps each word of a sentence to a state, and predicts tags between its two layers:
 
 word vector, sum of the vectors of its affixes, given vector -> BiLSTM -> tags
                                                   BiLSTM's outputs, expected vector of the tag
@@ -13,12 +13,12 @@ A familiar word has a vector of its own; all words share vectors of their affixe
 hashes choose. Vectors may also be given, by a pretrained encoder or a file of word vectors
 (`sapwood.networks.pretrained`): standardised, and projected to few numbers by a learnt matrix.
 
-A backward pass stands behind its forward pass: it takes the gradient of the loss by the outputs
-(`d_outputs`), writes that by the weights into G and returns that by the inputs.
+Each backward pass follows its forward pass: it takes the gradient of the loss with respect to the
+outputs (`d_outputs`), writes that of the weights into G, and returns that of the inputs.
 
-Rows of a batch lie by time step: the first words of all sentences, then the second words of the
-sentences that have one, and so on. Sentences come longest first, so that the rows of a step belong
-to the first sentences, a step is a run of rows, and no row is padding.
+Rows of a batch are ordered by time step: the first words of all sentences, then the second words of
+the sentences that have one, and so on. Sentences are sorted longest first, so the rows of a step
+belong to the first sentences, a step is a range of rows, and no row is padding.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Real = npt.NDArray[Any]  # float32 in use, float64 in tests of gradients
 Shapes = dict[str, tuple[int, ...]]
 LAYER_1, LAYER_2, LAYER_3 = LAYERS = "first", "second", "third"  # names of the encoder's layers
 GIVEN_W, GIVEN_B = "given.W", "given.b"  # the projection of given vectors
-N_SPECIAL = 2  # word vectors before those of familiar words: of the root, of unknown words
+N_SPECIAL = 2  # special word vectors come first: the root, the unknown word
 # the properties of a word's letters whose hashes choose form vectors
 FORM_PROPERTIES = np.frombuffer(PROPERTIES[:N_OF_FORM].encode(), np.uint8)
 # A Hangul syllable has two or three letters: Korean stems and endings often meet inside one.
@@ -64,7 +64,7 @@ _HANGUL = re.compile("[\uac00-\ud7a3]")
 
 
 class Parameters(dict[str, Real]):
-    """Arrays by name, one behind the other in a vector.
+    """Arrays by name, concatenated in one vector.
 
     Examples
     --------
@@ -290,9 +290,10 @@ _limits: list[Any] = []  # one for each thread inside; all of them are that of t
 def one_blas_thread() -> Iterator[None]:
     """Limit matrix products to one thread while any of several threads is inside.
 
-    The products of a sentence are small: with more threads, most of the processor time goes into
-    waiting. The first thread in sets the limit and the last one out restores the old number; were
-    each to restore what it found, the second of two that overlap would restore the first's limit.
+    The products of a sentence are small: with more threads, most of the processor time is spent
+    waiting. The first thread to enter sets the limit and the last to leave restores the old number;
+    if each restored the number that it found, the second of two overlapping threads would restore
+    the limit of the first.
     """
     with _lock:
         calls_blas = not kernel_calls.is_only_one
@@ -317,7 +318,7 @@ def _blas(*, calls_blas: bool) -> ThreadpoolController:
 
 
 def with_one_blas_thread(results: Iterable[T]) -> Iterator[T]:
-    """Yield the results; while they are computed, matrix products take one thread each.
+    """Yield the results; matrix products use one thread while they are computed.
 
     Examples
     --------
@@ -480,7 +481,7 @@ class Lookup(NamedTuple):
 
 
 def look_up(table: Real, rows: IntArray) -> tuple[Lookup, IntArray]:
-    """The vectors that words take from a table, and their rows in it.
+    """The vectors of a table that words use, and their rows in it.
 
     `rows`, [n, n_each], are those of each word; negative numbers stand for none.
     """
@@ -653,7 +654,7 @@ def encode(
     given : [n, given]
         Standardised vectors of the words from a pretrained encoder; 0 for marks.
     tag_factors : [n_known], [n_known, n_tags]
-        What is known of the tags of some rows: their probabilities are multiplied by it and
+        Constraints on the tags of some rows: tag probabilities are multiplied by them and
         normalised.
     """
     from sapwood.networks.kernels.lstm import row_products
@@ -703,7 +704,8 @@ def encode_backward(
 ) -> tuple[Real, Real]:
     """Write the gradient of the encoder's weights into G; return those of word and form vectors.
 
-    `d_tags`, [n, n_tags], is the gradient by the scores of tags; that through the states is added.
+    `d_tags`, [n, n_tags], is the gradient of the tag scores; the gradient through the states is
+    added.
     """
     n_outputs = encoding.first.outputs.shape[1]
     if encoding.third is not None:
@@ -736,7 +738,7 @@ class SentenceEncoder:
     def __init__(self, network: Network) -> None:
         self.network = network
         self._rows = network.rows
-        # looked for now: a missing encoder shows before the first sentence
+        # resolved now: a missing encoder is reported before the first sentence
         self._source = None if network.given is None else network.given.source()
 
     def encode(
@@ -746,9 +748,9 @@ class SentenceEncoder:
         has_end: bool = False,
         tag_factors: Sequence[Real | None] | None = None,
     ) -> tuple[Encoding, Packing, IntArray]:
-        """The encoding of sentences behind their roots, its packing, and their starts and ends.
+        """The encoding of sentences, each after its root, the packing, and their starts and ends.
 
-        Sentences stand longest first; the numbers of each are those that it has alone.
+        Sentences are sorted longest first; each has the same numbers as when it is encoded alone.
 
         Parameters
         ----------
@@ -760,7 +762,7 @@ class SentenceEncoder:
         """
         rows = SentenceRows.of(self._rows, sentences, has_end=has_end)
         packing = pack_sentences(np.diff(rows.starts))
-        # rows of vectors stand in the order of the packing
+        # rows of vectors are in the order of the packing
         order = np.empty(len(packing.row), np.int64)
         order[packing.row] = np.arange(len(order))
         word = Lookup(RowSums(rows.word[order, None]), self.network.word_vectors)

@@ -4,7 +4,7 @@
 
 A scale has 16 significant bits, rounded up, so that products of scales and codes are exact in
 single precision: a matrix that was rounded once is rounded to itself. Rows of zeros have no codes;
-a bit for each row says which do.
+a bitmap marks the rows that do.
 
 `drop_rare` makes such rows: vectors of words and of affixes that were hardly ever seen while a
 network was trained are still near the random numbers that they started from.
@@ -91,7 +91,7 @@ def round_rows(matrix: Real) -> npt.NDArray[np.float32]:
 def drop_rare(
     network: Network, sentences: Iterable[Sequence[str]], least_words: int, least_forms: int
 ) -> Network:
-    """The network without vectors of words, and of affixes and shapes, that were hardly ever seen.
+    """The network without the vectors of rare words, affixes and shapes.
 
     Words without a vector are read as unknown ones; forms without one add nothing.
 

@@ -1,4 +1,4 @@
-"""Scores that stand on the states of words: labels of spans, heads and relations of words.
+"""Scores computed from the states of words: labels of spans, heads and relations of words.
 
 Spans (Stern, Andreas and Klein 2017): between two words lies a fencepost, whose vector is made of
 the states that were read up to it from the start and from the end of the sentence. A span has the
@@ -10,8 +10,8 @@ Arcs (Dozat and Manning 2017): each word has four vectors, made of its state: as
 modifier, for arcs and for relations. An arc's score is bilinear in two of them, a relation's in the
 other two.
 
-A backward pass stands behind its forward pass: it writes the gradient of the loss by the weights
-into G and returns that by the inputs.
+Each backward pass follows its forward pass: it writes the gradient of the weights into
+G and returns that of the inputs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from sapwood.networks.training import (
 )
 
 INITIAL_LABEL_SCORE = -3.0  # most spans have no label
-NEGLIGIBLE_GRADIENT = 1e-4  # of the largest: spans below it are left out of the backward pass
+NEGLIGIBLE_GRADIENT = 1e-4  # of the largest: scores below it are left out of the backward pass
 LEAK = 0.1  # slope of the leaky ReLU for negative numbers
 _GAIN, _OFFSET = "span.gain", "span.offset"  # weights of the layer normalisation
 
@@ -89,7 +89,7 @@ def init_spans(P: Parameters, rng: np.random.Generator) -> None:
 
 
 class Fenceposts(NamedTuple):
-    """Vectors between the words of a batch of sentences, and what the backward pass needs.
+    """Vectors between the words of a batch of sentences, with the trace for the backward pass.
 
     Spans are given by their starts and ends among all fenceposts, and by their sentences; those of
     a sentence are numbered as `sapwood.core.arrays.cell` does.
@@ -170,7 +170,7 @@ def score_words_and_spans(
 
 
 def sentence_span_scores(P: Parameters, posts: Fenceposts) -> Iterator[Real]:
-    """Scores of labels of the spans of each sentence: those that the sentence has in no batch."""
+    """Scores of labels of the spans of each sentence; they do not depend on the batch."""
     start, end, sentence = posts.spans
     A, b, gain, offset = posts.layer
     bounds = np.searchsorted(sentence, np.arange(len(gain) + 1))
@@ -271,7 +271,7 @@ def arc_vectors_backward(
 ) -> Real:
     """Write the gradient of the layer's weights into G; return that of the states.
 
-    `d_vectors` are gradients by head, modifier, and the two for relations, with their ones.
+    `d_vectors` are the gradients of the four vectors of a word, with their constant ones.
     """
     parts = [d_vectors[0], *(part[:, :-1] for part in d_vectors[1:])]
     d_inputs = np.empty_like(vectors.inputs)
@@ -317,11 +317,10 @@ def biaffine_heads_backward(
 
 
 class RelationTrace(NamedTuple):
-    """Posteriors of the relations of some arcs, and what their backward pass needs."""
+    """Posteriors of the relations of some arcs, given by the indices of their words in a batch."""
 
     heads: IntArray
-    modifiers: IntArray
-    left: Real
+    modifiers: IntArray  # each word once
     posteriors: Real  # [n_arcs, n_relations]
 
 
@@ -331,19 +330,32 @@ def biaffine_relations(
     """Posteriors of the relations of arcs, whose words are given by their indices in the batch."""
     right, U = vectors.relation_head[heads], P["relation.U"]
     left = (vectors.relation_modifier[modifiers] @ U).reshape(len(heads), -1, len(U))
-    return RelationTrace(heads, modifiers, left, softmax((left @ right[:, :, None])[:, :, 0]))
+    return RelationTrace(heads, modifiers, softmax((left @ right[:, :, None])[:, :, 0]))
 
 
 def biaffine_relations_backward(
     P: Parameters, G: Parameters, vectors: ArcVectors, trace: RelationTrace, d_scores: Real
 ) -> tuple[Real, Real]:
-    """Write the gradient of the relations' weights into G; return those of heads and modifiers."""
-    right = vectors.relation_head[trace.heads]
-    d_left = (d_scores[:, :, None] * right[:, None, :]).reshape(len(right), -1)
-    np.matmul(vectors.relation_modifier[trace.modifiers].T, d_left, out=G["relation.U"])
+    """Write the gradient of the relations' weights into G; return those of heads and modifiers.
+
+    Most relations of most arcs have negligible posteriors and gradients: they are left out.
+    """
+    right, left = vectors.relation_head[trace.heads], vectors.relation_modifier[trace.modifiers]
+    size = np.abs(d_scores)
+    is_kept = size >= NEGLIGIBLE_GRADIENT * size.max(initial=0.0)
+    relation, arc = np.nonzero(is_kept.T)
+    bounds = np.searchsorted(relation, np.arange(d_scores.shape[1] + 1)).tolist()
+    U, G_U = (table["relation.U"].reshape(len(right.T), -1, len(right.T)) for table in (P, G))
+    d_right, d_left = np.zeros((2, *right.shape), right.dtype)
+    for k, (first, end) in enumerate(pairwise(bounds)):
+        those = arc[first:end]
+        weighted = left[those] * d_scores[those, k, None]
+        G_U[:, k] = weighted.T @ right[those]
+        d_right[those] += weighted @ U[:, k]
+        d_left[those] += d_scores[those, k, None] * (right[those] @ U[:, k].T)
     d_head, d_modifier = np.zeros((2, *vectors.relation_head.shape), right.dtype)
-    d_modifier[trace.modifiers] = d_left @ P["relation.U"].T
-    np.add.at(d_head, trace.heads, (d_scores[:, None, :] @ trace.left)[:, 0])
+    d_modifier[trace.modifiers] = d_left
+    np.add.at(d_head, trace.heads, d_right)
     return d_head, d_modifier
 
 
@@ -421,11 +433,11 @@ def arc_loss(
     n_words: int,
     side_loss: float,
 ) -> tuple[float, Real]:
-    """Loss of the gold heads and relations of a batch; its gradient by the states of words.
+    """Loss of the gold heads and relations of a batch, and its gradient with respect to the states.
 
-    The gradient by the weights is written into the batch's. `gold` are the heads, 0 for the root,
-    and the relations of the words, sentence after sentence; `n_words` counts the whole batch, of
-    which this may be a part; `side_loss` is the weight of the loss of relations.
+    The gradient of the weights is written into that of the batch. `gold` are the heads, 0 for the
+    root, and the relations of the words, sentence after sentence; `n_words` counts the whole batch,
+    of which this may be a part; `side_loss` is the weight of the loss of relations.
     """
     heads, relations = gold
     starts, G, packing = batch.starts, batch.G, batch.packing

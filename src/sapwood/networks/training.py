@@ -96,7 +96,7 @@ class PartGradient(NamedTuple):
     rows: dict[str, tuple[IntArray, Real]]  # by table: rows, each once, and gradients
 
 
-# of sentences, longest first; with random numbers; the words of the whole batch
+# arguments: sentences, longest first; random numbers; number of words of the whole batch
 Gradient = Callable[[IntArray, np.random.Generator, int], PartGradient]
 # Called as on_pass(iteration=, log_likelihood=) with the number of passes done and the
 # log-likelihood during the last one. It may return how many passes there is time for in all: the
@@ -227,7 +227,7 @@ def _sum_rows(parts: list[tuple[IntArray, Real]]) -> tuple[IntArray, Real]:
 
 
 def cross_entropy(p: Real, gold: IntArray, weight: float) -> tuple[float, Real]:
-    """Negative log-likelihood of gold classes, and its gradient by the scores of the softmax p.
+    """Negative log-likelihood of gold classes, and its gradient with respect to the softmax scores.
 
     The gradient is multiplied by a weight.
     """
@@ -329,7 +329,7 @@ class NetworkTrainer:
     def encode_backward(
         self, batch: Batch, loss: float, d_states: Real, gold_tags: IntArray, n_words: int
     ) -> PartGradient:
-        """The gradient by everything, given that by the states; the loss of the tags is added.
+        """All gradients, given that of the states; the loss of the tags is added.
 
         `gold_tags` are those of the words, sentence after sentence; `n_words` counts the whole
         batch.

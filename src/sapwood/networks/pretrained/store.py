@@ -1,7 +1,7 @@
 """`VectorStore`: the vectors of a treebank's sentences, made once and kept on disk in 16 bits.
 
-A source has a folder, and in it files of some thousand words each, written whole or not at all: a
-run that was stopped goes on behind the last file. Sentences are found by a hash of their words, so
+A source has a folder, and in it files of some thousand words each, written whole or not at all:
+an interrupted run continues after the last file. Sentences are found by a hash of their words, so
 that folds, other networks and later trainings share them. Files that were damaged are made again.
 """
 
@@ -107,9 +107,9 @@ class VectorStore:
 
 
 class StoredVectors:
-    """Vectors of some sentences, read from disk when they are asked for.
+    """Vectors of some sentences, read from disk on demand.
 
-    The memory of vectors that were read is given back after every `RESIDENT_BYTES` of them.
+    The memory of vectors that were read is released after every `RESIDENT_BYTES` of them.
     """
 
     def __init__(self, places: list[_Place]) -> None:
