@@ -3,7 +3,9 @@
 import { nodesOf, unmatched } from "/static/audit-trees.js";
 import { bars, h, number, percent, plural } from "/static/dom.js";
 import { quoteWords } from "/static/given.js";
+import { plainContext, plainRule } from "/static/symbols.js";
 
+const MOST_WORDS = 6; // of a hidden state
 const MOST_CHANGES = 6; // that an alternative lists
 
 // What an alternative has otherwise than the tree on show: { text, sign, start, end, label }.
@@ -178,8 +180,8 @@ export function guidelineParts(guideline, { ongo }) {
   if (!guideline)
     return [h("p", { class: "none" }, "Choose a label in the tree to see what it looked like before.")];
   const { label, n, examples = [], states = [] } = guideline;
-  const contexts = (state) => (state.contexts ?? []).map((one) => (Array.isArray(one) ? one[0] : one));
-  const words = (state) => (state.words ?? []).map((one) => (Array.isArray(one) ? one[0] : one)).join(", ");
+  const saysOf = ({ words, contexts }) =>
+    [...words.map(plainRule), ...contexts.map(plainContext)].slice(0, MOST_WORDS);
   return [
     h(
       "p",
@@ -196,9 +198,9 @@ export function guidelineParts(guideline, { ongo }) {
       : h("p", { class: "none" }, "Not in any accepted tree yet."),
     states.length
       ? [
-          h("p", { class: "small" }, "Its hidden states: the words that each stands for"),
+          h("p", { class: "small" }, "Its hidden states, and what each stands for"),
           bars(
-            states.map((state) => [words(state) || contexts(state).join("; "), state.share]),
+            states.map((state) => [saysOf(state).join(", "), state.share]),
             { most: 1 },
           ),
         ]
