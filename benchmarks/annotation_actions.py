@@ -5,16 +5,17 @@ The annotator wants the gold tree of a sentence, and is shown the parser's. An a
     add       a labelled phrase over some words      remove    a phrase
     relabel   a phrase                               retag     a word
     move      a phrase to another parent: all phrases between the two grow or shrink with it
-    choose    one of the two alternatives beside the tree, where it is the right one
+    choose    one of the two alternatives beside the tree
     accept    the tree, once, at the end
 
 **editing alone** changes what the action says and nothing else. The fewest actions are searched
 greedily: the move that saves most, while one saves anything, then one action for each phrase or tag
 that is wrong.
 
-**refilling** makes each action a constraint, and the parser fills in the rest. The *good* annotator
-takes the action whose constraint settles most, of the first `CANDIDATES` from the top; the *plain*
-one takes the first from the top, always.
+**refilling** makes each action a constraint, and the parser fills in the rest
+(`sapwood.constituency.annotation.refill`). The *good* annotator takes the action that leaves least
+to do, of choosing and the first `CANDIDATES` edits from the top; the *plain* one takes the first
+edit from the top, always.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sapwood.constituency.annotation.grammar import Bracket, tree_brackets
 from sapwood.constituency.annotation.refill import STAY, Requests, parse_feasible, settle
 from sapwood.corpora.tree import Tree
 
-CANDIDATES = 8  # actions that the good annotator thinks of before each action
+CANDIDATES = 6  # actions that the good annotator thinks of before each action
 MOST_ACTIONS = 80  # then the annotator gives up, and every phrase and tag left counts
 Brackets = Counter[Bracket]
 
@@ -147,7 +148,7 @@ class Given:
 
 
 def actions_of(said: Shape, gold: Shape) -> list[Given]:
-    """Actions that bring a tree nearer to the gold tree, from the top; moves that save most first."""
+    """Edits that bring a tree nearer to the gold tree, from the top; moves first."""
     missing, extra = gold.brackets - said.brackets, said.brackets - gold.brackets
     wrong: list[tuple[tuple[int, ...], Given]] = []
     left = distance(said, gold)
@@ -181,20 +182,19 @@ def refill(
         left = distance(said, gold)
         if not left:
             return actions + 1
-        others = parse.k_best(3)[1:] if left > 1 else []
-        if any(distance(given.obeyed(Shape.of(other.tree)), gold) == 0 for other in others):
-            return actions + 2
-        options = actions_of(said, gold)[:candidates]
-        if not options:
-            return actions + left + 1
         tried = []
-        for option in options:
+        for option in actions_of(said, gold)[:candidates]:
             both = given + option
             found, done = parse_feasible(parser, words, option.requests(parser), kept)
             settled = settle(parser, found, shown, stay)
-            shape = both.obeyed(Shape.of(settled))
-            tried.append((distance(shape, gold), both, done, shape, found, settled))
-        _, given, kept, said, parse, shown = min(tried, key=lambda row: row[0])
+            tried.append((both.obeyed(Shape.of(settled)), both, done, found, settled))
+        tried += [
+            (given.obeyed(Shape.of(other.tree)), given, kept, parse, other.tree)
+            for other in (parse.k_best(3)[1:] if candidates > 1 else [])
+        ]
+        if not tried:
+            return actions + left + 1
+        said, given, kept, parse, shown = min(tried, key=lambda row: distance(row[0], gold))
     return MOST_ACTIONS + distance(said, gold) + 1
 
 

@@ -8,11 +8,10 @@ in percent follows an inverse power law of the number of trees,
 Each c gives a linear least-squares problem in a and b; the best c is kept. Sizes that are not far
 from the present one count most (weight m / largest m): a law never holds from the first tree on.
 
-The interval of what `more` trees bring has three sources. Documents that models are judged on are
+The interval of what `more` trees bring has three parts. Documents that models are judged on are
 drawn again (bootstrap), with all sizes of a document together. Two models of m trees differ by the
 trees that they happened to learn from: the residuals of the fit are drawn again, inflated by the
-parameters that were fitted. And no two laws are the same beyond the data: every draw has an exponent
-of its own.
+parameters that were fitted. And each draw has an exponent of its own.
 
 References: Hestness et al. (2017) for the law; Efron and Tibshirani (1993), chapter 9, for
 bootstraps of residuals.
@@ -20,7 +19,6 @@ bootstraps of residuals.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -198,7 +196,9 @@ def learning_curve(
     rng = np.random.default_rng(seed)
     n_documents = len(np.unique(counts.document))
     measured = counts.scores(np.ones((1, n_documents)))[0]
-    drawn = counts.scores(rng.multinomial(n_documents, np.full(n_documents, 1 / n_documents), N_DRAWS).astype(float))
+    drawn = counts.scores(
+        rng.multinomial(n_documents, np.full(n_documents, 1 / n_documents), N_DRAWS).astype(float)
+    )
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     points = tuple(
         Point(int(m), int(w), *(round(float(v), 2) for v in values))
@@ -234,25 +234,13 @@ def _drawn_gains(
     return np.asarray(laws.score(n_trees + more) - laws.score(n_trees), float)
 
 
-def curve_sizes(n_trees: int, n_folds: int, least: int = 10, n_sizes: int = 6) -> list[int]:
-    """Numbers of trees that cross-fitted models learn from: equal ratios up to all but a fold.
+def curve_sizes(largest: int, least: int = 10, n_sizes: int = 6) -> list[int]:
+    """Numbers of trees that cross-fitted models learn from: equal ratios up to the largest.
 
     Examples
     --------
-    >>> curve_sizes(200, 4), curve_sizes(16, 4), curve_sizes(2, 2)
-    ([10, 17, 29, 50, 87, 150], [10, 12], [1])
+    >>> curve_sizes(150), curve_sizes(12), curve_sizes(1)
+    ([10, 17, 30, 51, 87, 150], [10, 11, 12], [1])
     """
-    largest = n_trees - -(-n_trees // n_folds)
     smallest = max(1, min(least, largest), largest // 32)
-    ratios = np.geomspace(smallest, largest, n_sizes)
-    return sorted({round(float(size)) for size in ratios}) if largest >= 1 else []
-
-
-def evenly(documents: Sequence[int], most: int) -> list[int]:
-    """Places of at most so many of the sentences, at equal distances.
-
-    >>> evenly([0, 0, 1, 1, 2, 2], 3)
-    [0, 2, 4]
-    """
-    n = len(documents)
-    return list(range(n)) if n <= most else [k * n // most for k in range(most)]
+    return sorted({round(float(size)) for size in np.geomspace(smallest, largest, n_sizes)})

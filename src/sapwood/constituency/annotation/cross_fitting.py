@@ -18,7 +18,6 @@ from sapwood.constituency.annotation.grammar import (
     spread,
     tree_brackets,
 )
-from sapwood.constituency.annotation.growing import Key
 from sapwood.constituency.parse.parser import Parser
 from sapwood.corpora.tree import Tree
 
@@ -55,7 +54,7 @@ def cross_fit(
     n_folds = N_FOLDS if len(keys) < MANY_TREES else FEW_FOLDS
     groups = _runs(len(keys)) if documents is None else _numbers(documents)
     folds = _assign(groups, n_folds)
-    sizes = curve_sizes(len(keys), n_folds)
+    sizes = curve_sizes(len(keys) - max(Counter(folds).values()))
     rows, document = [], []
     words = np.zeros(len(sizes))
     for fold in range(n_folds):

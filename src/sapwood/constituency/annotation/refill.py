@@ -1,13 +1,16 @@
-"""Refilling a tree after an edit: what was set by hand, what the parser makes of it, what was shown.
+"""Refilling a tree after an edit: what was set by hand, what the parser says now, what was shown.
 
-**Feasible requests.** A grammar of few trees has not seen every rule: for some phrases that an
-annotator adds, it has no tree at all. One such phrase must not take away what the parser makes of
-the others. So requests are tried one after the other, and one that leaves no tree is weakened, or
-left out. Whoever shows the tree puts what was left out into it.
+**Requests that the model can meet.** A grammar of few trees has not seen every rule: for some
+phrases that an annotator adds it has no tree at all, or only odd ones, whose other phrases are odd
+too. So a request R is kept only where the model finds it possible beside those kept before:
 
-**Implicit approval.** An annotator who edits one phrase has seen the others. With p(b) the posterior
-of a bracket given all requests, and y(b) whether b is in the tree that was shown, the new tree has
-the highest expected F1 among all trees over the words under
+    log P(R, kept | sentence) - log P(kept | sentence) >= LEAST_LOG_PROB
+
+Whoever shows the tree puts what was left out into it.
+
+**Implicit approval.** An annotator who edits one phrase has seen the others. With p(b) the
+posterior of a bracket given the kept requests, and y(b) whether b is in the tree that was shown,
+the new tree has the highest expected F1 among all trees over the words under
 
     q(b) = (1 - STAY) p(b) + STAY y(b)
 
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
     from sapwood.constituency.parse.parser import Parse, Parser
     from sapwood.corpora.tree import Tree
 
-STAY = 0.3  # benchmarks/annotation.py actions: fewest actions on folds of one treebank
+STAY = 0.3
+LEAST_LOG_PROB = -4.0
 Span = tuple[int, int, str | None]
 
 
@@ -52,15 +56,10 @@ class Requests(NamedTuple):
 
     def each(self) -> Iterable[Requests]:
         """One request after the other: phrases, largest first, then tags, then what is none."""
-        for span in sorted(self.spans, key=lambda one: (one[0] - one[1], one[0])):
-            yield Requests(spans=(span,))
+        ordered = sorted(self.spans, key=lambda one: (one[0] - one[1], one[0]))
+        yield from (Requests(spans=(span,)) for span in ordered)
         yield from (Requests(tags=(tag,)) for tag in self.tags)
         yield from (Requests(forbidden=(span,)) for span in self.forbidden)
-
-    @property
-    def weaker(self) -> Requests:
-        """The same phrases, of any label."""
-        return Requests(spans=tuple((i, j, None) for i, j, _ in self.spans))
 
     def parse(self, parser: Parser, words: Sequence[str]) -> Parse:
         """Parse with all of the requests."""
@@ -75,17 +74,20 @@ class Requests(NamedTuple):
         )
 
 
+NO_REQUESTS = Requests()
+
+
 def parse_feasible(
-    parser: Parser, words: Sequence[str], requests: Requests, kept: Requests = Requests()
+    parser: Parser, words: Sequence[str], requests: Requests, kept: Requests = NO_REQUESTS
 ) -> tuple[Parse, Requests]:
-    """Parse with the requests that the model has a tree for.
+    """Parse with the requests that the model finds possible, see the notation of this module.
 
     Parameters
     ----------
     requests
         New requests; labels and tags are those of the model.
     kept
-        Requests that the model has a tree for.
+        Requests that the model found possible before.
 
     Returns
     -------
@@ -93,7 +95,7 @@ def parse_feasible(
 
     Notes
     -----
-    Cost: one parse where there is a tree for all; else one or two more for each request.
+    Cost: two parses where all are possible together; else one more for each request.
 
     Examples
     --------
@@ -105,18 +107,27 @@ def parse_feasible(
     >>> parse.is_fallback, done.spans
     (False, ((3, 8, 'NP'),))
     """
-    whole = kept.plus(requests)
-    parse = whole.parse(parser, words)
-    if not parse.is_fallback or not requests:
-        return parse, whole
-    parse = None
-    for one in requests.each():
-        for option in (one, one.weaker) if one.spans else (one,):
-            tried = kept.plus(option).parse(parser, words)
-            if not tried.is_fallback:
-                kept, parse = kept.plus(option), tried
-                break
-    return kept.parse(parser, words) if parse is None else parse, kept
+    before = kept.parse(parser, words)
+    if not requests:
+        return before, kept
+    if found := _possible(parser, words, kept.plus(requests), before):
+        return found, kept.plus(requests)
+    each = list(requests.each())
+    for one in each if len(each) > 1 else []:
+        if found := _possible(parser, words, kept.plus(one), before):
+            before, kept = found, kept.plus(one)
+    return before, kept
+
+
+def _possible(
+    parser: Parser, words: Sequence[str], requests: Requests, before: Parse
+) -> Parse | None:
+    """The parse with all requests; None where the model finds them impossible."""
+    found = requests.parse(parser, words)
+    if found.is_fallback:
+        return None
+    is_possible = found.constraint_log_prob - before.constraint_log_prob >= LEAST_LOG_PROB
+    return found if is_possible else None
 
 
 def settle(parser: Parser, parse: Parse, shown: Tree, stay: float = STAY) -> Tree:
