@@ -28,7 +28,10 @@ from tests.conftest import Run
 import sapwood as sw
 
 HOME = Path(__file__).parents[1]
-GUIDES = sorted((HOME / "docs" / "guides").glob("*.md"))
+GUIDES = [
+    *sorted((HOME / "docs" / "guides").glob("*.md")),
+    HOME / "docs" / "reference" / "command-line.md",
+]
 PYTHON = "python"
 COMMANDS = ("sapwood", "echo", "cat", "head", "pip", "make", PYTHON)
 # Not run: nothing is installed, downloaded or left running by a test.
@@ -42,11 +45,7 @@ PRETRAINED = "needs an encoder that is not ours; tests/cli/test_encoder_options.
 ELSEWHERE = "tests/web/test_server.py asks a server so"
 MACHINES = "needs the machines that it names"
 SHOWN = {
-    "first-run.md": {
-        "$ echo": "what it says of compiling is said once for a machine",
-        "ENV NUMBA_CACHE_DIR": "lines of a Dockerfile",
-    },
-    "json-api.md": {"curl": ELSEWHERE, "const answer": ELSEWHERE},
+    "json-api.md": {"curl": ELSEWHERE, "const answer": ELSEWHERE, '{"tree":': ELSEWHERE},
     "language-models.md": {"duckdb": "another program"},
     "many-machines.md": {
         "sapwood train train.mrg -o model.sapwood --method em --states 16 --scheduler": MACHINES,
@@ -54,21 +53,22 @@ SHOWN = {
         "#!/bin/bash": MACHINES,
         "distributed:": "a configuration of theirs",
     },
-    "from-r.md": {
+    "other-libraries.md": {
+        "import spacy": "tests/integrations/test_spacy.py, where spaCy is installed",
+        "import pandas": "pandas is not installed where tests run",
         "phrases <- read.delim": "R is not installed where tests run",
         "library(httr2)": "R is not installed where tests run",
         "library(reticulate)": "R is not installed where tests run",
         "table   <- sapwood": "R is not installed where tests run",
     },
-    "other-libraries.md": {
-        "import spacy": "tests/integrations/test_spacy.py, where spaCy is installed",
-        "import pandas": "pandas is not installed where tests run",
-    },
     "pretrained-encoder.md": {
         "sapwood train": PRETRAINED,
         "import sapwood": PRETRAINED,
     },
-    "see-what-was-learnt.md": {"curl": ELSEWHERE, '{"tree":': ELSEWHERE},
+    "speed-and-memory.md": {
+        "$ echo": "what it says of compiling is said once for a machine",
+        "ENV NUMBA_CACHE_DIR": "lines of a Dockerfile",
+    },
     "surprisal.md": {
         "grammar  <- read.delim": "R is not installed where tests run",
         "import csv": "pandas is not installed where tests run",

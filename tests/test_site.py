@@ -139,3 +139,42 @@ def test_the_picture_of_the_readme_is_what_its_script_draws(tmp_path: Path) -> N
         assert named <= set(kept_texts)
     page = (DOCS / "help" / "gallery.md").read_text(encoding="utf-8")
     assert set(re.findall(r"gallery/(\w+)\.svg", page)) == set(gallery.PICTURES)
+
+
+DRAWN_AT_ONCE = (
+    "notation",
+    "evaluation",
+    "binarisation",
+    "tensor-form",
+    "span-features",
+    "prefixes",
+    "audit",
+    "encoder",
+    "ladder",
+    "dependencies",
+    "identifiability",
+    "unmixing",
+    "hankel",
+)
+
+
+def test_every_concept_page_shows_a_drawing_and_every_drawing_is_shown() -> None:
+    from tools.pictures import FOLDER, pictures
+
+    shown: set[str] = set()
+    for page in sorted((DOCS / "concepts").glob("*.md")):
+        found = re.findall(r"!\[[^]]+\]\(\.\./images/([\w/-]+)\.svg\)", page.read_text("utf-8"))
+        assert found or page.stem == "audit-tables", f"{page.name} has no drawing"
+        shown.update(found)
+    drawn = {f"concepts/{path.stem}" for path in FOLDER.glob("*.svg")}
+    assert drawn == {f"concepts/{name}" for name in pictures()}
+    assert drawn <= shown
+
+
+@pytest.mark.parametrize("name", DRAWN_AT_ONCE)
+def test_drawings_of_the_concepts_are_what_their_script_draws(name: str) -> None:
+    from tools.pictures import FOLDER, pictures
+
+    drawn = pictures()[name]().svg()
+    assert drawn == (FOLDER / f"{name}.svg").read_text(encoding="utf-8")
+    assert "prefers-color-scheme: dark" in drawn

@@ -20,6 +20,20 @@ PAGES = {
     "SECURITY.md": "security.md",
     "CODE_OF_CONDUCT.md": "conduct.md",
 }
+# Pages that were merged into another: their addresses lead there.
+MOVED = {
+    "guides/choosing-a-method": "guides/train-a-parser.html#choose-a-method",
+    "guides/command-line": "reference/command-line.html",
+    "guides/compare-methods": "guides/train-a-parser.html#compare-methods",
+    "guides/corpora": "guides/bring-your-own-treebank.html#get-an-open-treebank",
+    "guides/embeddings": "guides/language-models.html#word-vectors",
+    "guides/first-run": "guides/speed-and-memory.html#the-first-run",
+    "guides/from-r": "guides/other-libraries.html#r",
+    "guides/inspect-a-model": "guides/see-what-was-learnt.html#on-the-command-line",
+    "guides/most-accurate-parser": "guides/train-a-parser.html",
+    "guides/notebook": "guides/python.html#in-a-notebook",
+    "guides/unmix": "guides/identify.html#learn-hidden-trees-from-sentences",
+}
 CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
 CODE = re.compile(r"<code>[^<]{20,}</code>")  # shorter ones stay whole
 JOINT = re.compile(r"(?<=\w)(?:[/_,](?=\w\w)|\.(?=\w{4}))")  # none before .py
@@ -50,14 +64,35 @@ def on_post_page(output: str, **_: Any) -> str:
 
 
 def on_post_build(config: Any) -> None:
-    """Refuse a site that loads anything from elsewhere: it is read offline."""
+    """Write the addresses that moved, and refuse a site that loads anything from elsewhere."""
     from mkdocs.exceptions import PluginError
 
+    for old, new in MOVED.items():
+        (Path(config.site_dir) / f"{old}.html").write_text(forward(new), encoding="utf-8")
     loads = re.compile(r'<(?:script|img|link|iframe)\b[^>]*(?:src|href)="(?:https?:)?//[^"]*"')
     for path in sorted(Path(config.site_dir).rglob("*.html")):
         found = loads.search(path.read_text(encoding="utf-8"))
         if found and 'rel="canonical"' not in found[0]:
             raise PluginError(f"{path} loads something from elsewhere: {found[0]}")
+
+
+def forward(target: str) -> str:
+    """A page that sends its reader on to another page of the site.
+
+    Examples
+    --------
+    >>> print(forward("guides/identify.html#families"))
+    <!doctype html>
+    <meta charset="utf-8">
+    <meta http-equiv="refresh" content="0; url=../guides/identify.html#families">
+    <title>This page has moved</title>
+    <a href="../guides/identify.html#families">This page has moved.</a>
+    """
+    return (
+        '<!doctype html>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="refresh" content="0; url=../{target}">\n'
+        f'<title>This page has moved</title>\n<a href="../{target}">This page has moved.</a>'
+    )
 
 
 def site_text(text: str, source: str) -> str:

@@ -30,7 +30,7 @@ def matrices(is_fast: bool) -> Table:
         ("one view, least squares", f"{worst['one view, least squares']:.0e}", *sampled),
         ("both views, EM (Figure 2)", f"{worst['both views, EM (Figure 2)']:.0e}", *sampled),
     ]
-    return Table(("way to s", "exact Q, largest error", *(f"r, {n:.0e}" for n in sizes)), rows)
+    return Table(("method for s", "exact Q, largest error", *(f"r, {n:.0e}" for n in sizes)), rows)
 
 
 def frank_wolfe(is_fast: bool) -> Table:

@@ -12,7 +12,7 @@ from tests.arc_toys import bank as arc_bank
 
 import sapwood as sw
 from sapwood.auditing.findings import Audit, Finding, Trust
-from sapwood.cli.audit_outputs import select, show_audit
+from sapwood.cli.audit_outputs import Asked, select, show_audit
 from sapwood.core.outputs import hold_output
 
 
@@ -114,6 +114,6 @@ def test_a_list_that_ends_before_unreadable_trees_says_so(capsys) -> None:
     found = Audit((first, *bad), Trust(trees=1))
     for top, expected in ((1, True), (2, False), (None, False)):
         shown = select(found, top, 0.0)
-        show_audit(shown, found, None, as_json=True, trust=False, top=top)
+        show_audit(Asked("-", None, top, 0.0, False, True, "utf-8", False), shown, found)
         said = capsys.readouterr().err
         assert ("2 trees could not be read (the first in a.mrg:7)" in said) is expected

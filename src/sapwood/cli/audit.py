@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -19,12 +19,9 @@ from sapwood.cli.audit_outputs import (
     Top,
     Work,
     apply_file,
-    hold_folds,
     require_sources,
-    show_findings,
+    run_audit,
 )
-from sapwood.cli.console import echo
-from sapwood.core.errors import count
 
 Sources = Annotated[
     list[str] | None,
@@ -56,14 +53,14 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
         None,
         "--budget",
         metavar="TIME",
-        help="CPU time for learning, all folds together, such as 30m or 2h. What is learnt in a "
-        "measured time depends on the machine. Not with --fast.",
+        help="CPU time for learning, all folds together, such as 30m or 2h. The result then "
+        "depends on the speed of the machine. Not with --fast.",
         show_default="by the size of the treebank",
     ),
     fast: bool = typer.Option(
         False,
         "--fast",
-        help="Learn grammars only, in minutes. Not for the last audit before a release: networks "
+        help="Train grammars only, in minutes. Not for the last audit before a release: networks "
         "find more.",
     ),
     trust: ShowTrust = False,
@@ -84,9 +81,9 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
 ) -> None:
     """List annotations of a treebank that are probably wrong, best first.
 
-    Trees are cut into folds of whole documents. Each fold is judged by models that were learnt from
-    the others, and each place where annotation and models differ gets a score, which is learnt from
-    errors planted in copies of the same trees. One sentence is one finding.
+    Trees are divided into folds of whole documents. Each fold is parsed by models that were learnt
+    from the other folds. Each place where annotation and models differ gets a score, which is
+    learnt from errors planted in copies of the same trees. One sentence is one finding.
     """
     from sapwood.constituency.audit.corrections import BracketCorrector
 
@@ -96,25 +93,14 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
         return
     sources = require_sources(sources, out, budget, fast=fast, force=force)
     from sapwood.auditing.html import draw_brackets
-    from sapwood.cli.console import data_on_stdout
-    from sapwood.constituency.audit.run import AuditSettings
     from sapwood.treebank_audit import audit
 
-    settings = AuditSettings(
-        folds=folds, fast=fast, budget=None if budget is None else opt.parse_duration(budget),
-        seed=seed, error_rate=error_rate,
+    judge = partial(
+        audit, sources, format=format, encoding=encoding, skip_bad=skip_bad, folds=folds,
+        fast=fast, budget=None if budget is None else opt.parse_duration(budget), seed=seed,
+        error_rate=error_rate,
     )  # fmt: skip
-    left_out = list[str]()
-    with hold_folds(work, out) as folder:
-        with (
-            data_on_stdout(out, sources[0]),
-            opt.open_engine("processes", None, jobs) as engine,
-        ):
-            found = audit(
-                sources, engine=engine, format=format, encoding=encoding, skip_bad=skip_bad,
-                left_out=left_out, work=folder, **asdict(settings),
-            )  # fmt: skip
-        if left_out:
-            echo(f"{count(len(left_out), 'file')} of folders hold no trees and were left out")
-        asked = Asked(out, top, expect, trust, as_json, encoding, force)
-        show_findings(asked, found, draw_brackets, correct)
+    run_audit(
+        Asked(sources[0], out, top, expect, trust, as_json, encoding, force), judge,
+        work=work, jobs=jobs, noun="trees", draw=draw_brackets, correct=correct,
+    )  # fmt: skip

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from sapwood.cli.console import echo
+from sapwood.cli import options as opt
+from sapwood.cli.console import data_on_stdout, echo
 from sapwood.cli.inputs import check_files
 from sapwood.core.errors import count
 
@@ -28,9 +29,9 @@ Apply = Annotated[
     typer.Option(
         "--apply",
         metavar="DECISIONS",
-        help="Correct the trees that were accepted in a report, by the file that it saves, and "
-        "leave every other byte as it is: in the files themselves, or in copies at --out. Takes "
-        "no files. Refused where a file has changed since the audit.",
+        help="Apply the decisions that a report saved: correct the accepted trees, in the files "
+        "themselves or in copies at --out, and leave every other byte unchanged. Takes no "
+        "files. Refused if a file has changed since the audit.",
     ),
 ]
 
@@ -41,8 +42,8 @@ Out = Annotated[
         "--out",
         "-o",
         metavar="FILE",
-        help="Write a report to be read, with decisions, in a browser: one HTML file. With --json, "
-        "the JSON goes there.",
+        help="Write the report as one HTML file, to read and decide in a browser. With --json, "
+        "write the JSON there.",
     ),
 ]
 Top = Annotated[
@@ -73,15 +74,15 @@ Folds = Annotated[
         min=2,
         max=50,
         metavar="N",
-        help="Parts of the treebank, of whole documents; each is judged by models learnt from the "
-        "others. More than 5 takes longer and helps only small treebanks.",
+        help="Number of parts of the treebank, made of whole documents; each is judged by models "
+        "learnt from the others. More than 5 takes longer and helps only small treebanks.",
     ),
 ]
 ShowTrust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Print what planted errors showed of this audit on these trees, instead of findings.",
+        help="Print how well this audit finds errors planted in these trees, instead of findings.",
     ),
 ]
 ErrorRate = Annotated[
@@ -101,8 +102,9 @@ Work = Annotated[
     typer.Option(
         "--work",
         metavar="FOLDER",
-        help="Keep finished folds in this folder; the same command goes on there after an "
-        "interruption. Not needed with -o, which keeps them beside the output until it is done.",
+        help="Keep finished folds in this folder, so that the same command continues an "
+        "interrupted run. Not needed with -o, which keeps them beside the output until it is "
+        "done.",
     ),
 ]
 
@@ -110,6 +112,7 @@ Work = Annotated[
 class Asked(NamedTuple):
     """What a user asks of the findings: where they go, and how many."""
 
+    source: str  # the first of the files
     out: Path | None
     top: int | None
     expect: float
@@ -119,24 +122,40 @@ class Asked(NamedTuple):
     force: bool
 
 
-def show_findings(asked: Asked, found: Audit, draw: Callable[[str], str], correct: Correct) -> None:
-    """Write the report of an audit, or print its findings.
+def run_audit(
+    asked: Asked,
+    audit: Callable[..., Audit],
+    *,
+    work: Path | None,
+    jobs: int,
+    noun: str,
+    draw: Callable[[str], str],
+    correct: Correct,
+) -> None:
+    """Audit files, then write the report or print the findings.
 
     Parameters
     ----------
+    audit
+        Reads and judges the files, given `engine`, `work` and `left_out`.
+    noun
+        What the files of folders that are left out do not hold.
     draw, correct
         Draws a tree of a finding, and gives the replacements that correct it in its file.
     """
-    shown = select(found, asked.top, asked.expect)
-    if asked.out is not None and not asked.as_json:
-        write_report(
-            asked.out, shown, draw, correct, encoding=asked.encoding, top=asked.top,
-            force=asked.force,
-        )  # fmt: skip
-    show_audit(
-        shown, found, asked.out, as_json=asked.as_json, trust=asked.trust, top=asked.top,
-        force=asked.force,
-    )  # fmt: skip
+    left_out = list[str]()
+    with hold_folds(work, asked.out) as folder:
+        with (
+            data_on_stdout(asked.out, asked.source),
+            opt.open_engine("processes", None, jobs) as engine,
+        ):
+            found = audit(engine=engine, work=folder, left_out=left_out)
+        if left_out:
+            echo(f"{count(len(left_out), 'file')} of folders hold no {noun} and were left out")
+        shown = select(found, asked.top, asked.expect)
+        if asked.out is not None and not asked.as_json:
+            write_report(asked, asked.out, shown, draw, correct)
+        show_audit(asked, shown, found)
 
 
 def require_sources(
@@ -152,36 +171,21 @@ def require_sources(
 
 
 def write_report(
-    out: Path,
-    shown: Audit,
-    draw: Callable[[str], str],
-    correct: Correct,
-    *,
-    encoding: str = "utf-8",
-    top: int | None = None,
-    force: bool = False,
+    asked: Asked, out: Path, shown: Audit, draw: Callable[[str], str], correct: Correct
 ) -> None:
-    """Write the findings as one HTML file.
-
-    Parameters
-    ----------
-    draw, correct
-        Draws a tree of a finding, and gives the replacements that correct it in its file.
-    top
-        How many findings were asked for; None for as many as a browser shows easily.
-    """
+    """Write the findings as one HTML file; as many as a browser shows easily, unless asked."""
     from sapwood.auditing.decisions import with_patches
     from sapwood.auditing.html import draw_findings, report_html
     from sapwood.core.outputs import open_output
 
     data: dict[str, Any] = shown.as_dict()
-    findings = data["findings"][: top or MOST_IN_REPORT]
+    findings = data["findings"][: asked.top or MOST_IN_REPORT]
     if len(findings) < len(data["findings"]):
         rest = len(data["findings"]) - len(findings)
         echo(f"the report has the first {len(findings):,}, not {rest:,} more; --top N sets that")
-    rows = with_patches(findings, correct, encoding=encoding)
+    rows = with_patches(findings, correct, encoding=asked.encoding)
     page = report_html(data | {"findings": rows, "drawings": draw_findings(rows, draw)})
-    with open_output(out, force=force) as file:
+    with open_output(out, force=asked.force) as file:
         file.write(page)
     echo(f"wrote {out}: open it in a browser")
 
@@ -232,27 +236,18 @@ def select(found: Audit, top: int | None, expect: float) -> Audit:
     return replace(found, findings=tuple(kept[:top]))
 
 
-def show_audit(
-    shown: Audit,
-    found: Audit,
-    out: Path | None,
-    *,
-    as_json: bool,
-    trust: bool,
-    top: int | None,
-    force: bool = False,
-) -> None:
+def show_audit(asked: Asked, shown: Audit, found: Audit) -> None:
     """Print findings, or what planted errors showed, for people or as JSON."""
     from sapwood.core.outputs import open_output
     from sapwood.report import to_json
 
-    if as_json:
-        with open_output(out, force=force) as file:
+    if asked.as_json:
+        with open_output(asked.out, force=asked.force) as file:
             file.write(to_json(shown.as_dict(), indent=2) + "\n")
-    elif trust:
+    elif asked.trust:
         print("\n".join(trust_lines(found.trust)))
-    elif out is None or top is not None:
-        for one in shown.findings[: top or N_PRINTED]:
+    elif asked.out is None or asked.top is not None:
+        for one in shown.findings[: asked.top or N_PRINTED]:
             print("\n".join(finding_lines(one)))
     for note in (*found.trust.notes, *_unread_note(shown, found)):
         echo(f"note: {note}")

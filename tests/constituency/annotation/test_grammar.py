@@ -15,7 +15,7 @@ import sapwood as sw
 from sapwood.constituency.annotation.grammar import (
     PRIOR,
     AnnotationGrammar,
-    MemberPlan,
+    GrammarPlan,
     Plan,
     bracket_posteriors,
     plan_of,
@@ -38,7 +38,7 @@ TRANSFORMS = [
     Transform(heads="penn"), Transform(horizontal=0, heads="generic"),
     Transform(binarise="right", vertical=2, heads="generic"),
 ]  # fmt: skip
-PLAIN = (Plan(1, (MemberPlan("pcfg", 1, 1),)),)
+PLAIN = (Plan(1, (GrammarPlan("pcfg", 1, 1),)),)
 
 
 def grown(trees: dict[int, Tree], transform: Transform = TRANSFORMS[0]) -> GrowingTreebank:

@@ -214,7 +214,7 @@ def test_goodman_counts_negative_posteriors_as_0() -> None:
     parsed = forest_of_two([1.0, 1.0, 1.0, -0.3, -0.2, 1.0])
     gains = goodman_gains(parsed)
     assert gains.items.tolist() == [1.0, 1.0, 1.0, 0.0, 0.0, 1.0]
-    found = [score for score, _ in next_trees(parsed.pruned, gains)]
+    found = [one.score for one in next_trees(parsed.pruned, gains)]
     assert found == [4.0, 4.0]
 
 
@@ -236,7 +236,7 @@ def test_what_being_the_root_adds_decides_between_roots() -> None:
 def test_goodman_adds_up_posteriors() -> None:
     parsed = forest_of_two([1.0, 1.0, 1.0, 0.3, 0.7, 1.0])
     found = list(next_trees(parsed.pruned, goodman_gains(parsed)))
-    assert [score for score, _ in found] == pytest.approx([4.7, 4.3])
+    assert [one.score for one in found] == pytest.approx([4.7, 4.3])
     best = forest_tree(parsed.pruned, goodman_gains(parsed))
     assert best is not None
     assert (1, 1) in [

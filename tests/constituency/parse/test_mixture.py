@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -197,6 +198,16 @@ def test_a_network_counts_as_its_plain_grammar(
         assert [t.log_prob for t in trees] == [ensemble.log_prob(t.tree) for t in trees]
         scores = [t.score for t in trees]
         assert scores[1:] == sorted(scores[1:], reverse=True)
+
+
+def test_labels_of_a_network_are_weighed_with_their_functions() -> None:
+    text = "\n".join(str(tree) for tree in sw.bundled_treebank("dev")[:40])
+    bank = sw.read_treebank(io.StringIO(text.replace("(NP ", "(NP-SBJ ")), keep_functions=True)
+    network = sw.SpanEncoder(width=6, hidden=5, passes=1).fit(bank).model_
+    found = Parser(network).parse(bank.words(3)).k_best(8)
+    expected = network.log_probs(Treebank.from_trees([one.tree for one in found]))
+    assert [one.log_prob for one in found] == expected.tolist()
+    assert any("NP-SBJ" in str(one.tree) and np.isfinite(one.log_prob) for one in found)
 
 
 def blas_threads() -> set[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -19,12 +19,9 @@ from sapwood.cli.audit_outputs import (
     Top,
     Work,
     apply_file,
-    hold_folds,
     require_sources,
-    show_findings,
+    run_audit,
 )
-from sapwood.cli.console import echo
-from sapwood.core.errors import count
 
 AUDIT_ARCS_EPILOG = """\b
 Examples:
@@ -62,7 +59,7 @@ def audit_arc_files(  # noqa: PLR0913 - every option of the command is an argume
     fast: bool = typer.Option(
         False,
         "--fast",
-        help="Learn parsers by features of single arcs only. Not for the last audit before a "
+        help="Train first-order parsers only, in minutes. Not for the last audit before a "
         "release: networks find more.",
     ),
     trust: ShowTrust = False,
@@ -82,9 +79,9 @@ def audit_arc_files(  # noqa: PLR0913 - every option of the command is an argume
 ) -> None:
     """List heads, relations and universal tags that are probably wrong, best first.
 
-    Sentences are cut into folds of whole documents. Each fold is judged by parsers that were learnt
-    from the others, and each word where annotation and parsers differ gets a score, which is learnt
-    from errors planted in copies of the same trees. One sentence is one finding.
+    Sentences are divided into folds of whole documents. Each fold is parsed by parsers that were
+    learnt from the other folds. Each word where annotation and parsers differ gets a score, which
+    is learnt from errors planted in copies of the same trees. One sentence is one finding.
     """
     from sapwood.dependency.audit.corrections import ArcCorrector
 
@@ -93,26 +90,16 @@ def audit_arc_files(  # noqa: PLR0913 - every option of the command is an argume
         apply_file(apply, correct, out, encoding=encoding, force=force)
         return
     sources = require_sources(sources, out, budget, fast=fast, force=force)
-    from sapwood.cli.console import data_on_stdout
-    from sapwood.dependency.audit.run import ArcAuditSettings
     from sapwood.dependency.data.bank import Arcs
     from sapwood.treebank_audit import audit_arcs
 
-    settings = ArcAuditSettings(
-        folds=folds, fast=fast, budget=None if budget is None else opt.parse_duration(budget),
-        seed=seed, error_rate=error_rate,
+    judge = partial(
+        audit_arcs, sources, encoding=encoding, skip_bad=skip_bad, folds=folds, fast=fast,
+        budget=None if budget is None else opt.parse_duration(budget), seed=seed,
+        error_rate=error_rate,
     )  # fmt: skip
-    left_out = list[str]()
-    with hold_folds(work, out) as folder:
-        with (
-            data_on_stdout(out, sources[0]),
-            opt.open_engine("processes", None, jobs) as engine,
-        ):
-            found = audit_arcs(
-                sources, engine=engine, encoding=encoding, skip_bad=skip_bad, left_out=left_out,
-                work=folder, **asdict(settings),
-            )  # fmt: skip
-        if left_out:
-            echo(f"{count(len(left_out), 'file')} of folders hold no CoNLL-U and were left out")
-        asked = Asked(out, top, expect, trust, as_json, encoding, force)
-        show_findings(asked, found, lambda text: Arcs.parse(text).to_svg(), correct)
+    run_audit(
+        Asked(sources[0], out, top, expect, trust, as_json, encoding, force), judge,
+        work=work, jobs=jobs, noun="CoNLL-U", draw=lambda text: Arcs.parse(text).to_svg(),
+        correct=correct,
+    )  # fmt: skip

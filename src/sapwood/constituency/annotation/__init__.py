@@ -1,1 +1,1 @@
-"""Annotation of phrase trees: grammars of a treebank that grows, and what helps the annotator."""
+"""Annotation of phrase trees: edits as constraints, suggestions, and learning as one goes."""

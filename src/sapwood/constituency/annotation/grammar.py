@@ -55,7 +55,7 @@ LEAST_TREES = 4  # fewer trees than this do not make folds
 Bracket = tuple[str, int, int]
 
 
-class MemberPlan(NamedTuple):
+class GrammarPlan(NamedTuple):
     """A member of the model: its method, its states, and what intermediate symbols remember."""
 
     method: str  # `pcfg`, `cluster` or `spectral`
@@ -67,20 +67,20 @@ class Plan(NamedTuple):
     """The members of the model from a number of trees on."""
 
     least_trees: int
-    members: tuple[MemberPlan, ...]
+    members: tuple[GrammarPlan, ...]
 
 
 PLANS = (
-    Plan(1, (MemberPlan("pcfg", 1, 0),)),
-    Plan(10, (MemberPlan("cluster", 4, 0), MemberPlan("spectral", 8, 0))),
+    Plan(1, (GrammarPlan("pcfg", 1, 0),)),
+    Plan(10, (GrammarPlan("cluster", 4, 0), GrammarPlan("spectral", 8, 0))),
     Plan(
         100,
         (
-            MemberPlan("cluster", 4, 0), MemberPlan("spectral", 8, 0),
-            MemberPlan("cluster", 4, 1), MemberPlan("spectral", 8, 1),
+            GrammarPlan("cluster", 4, 0), GrammarPlan("spectral", 8, 0),
+            GrammarPlan("cluster", 4, 1), GrammarPlan("spectral", 8, 1),
         ),
     ),
-    Plan(800, (MemberPlan("cluster", 4, 1), MemberPlan("spectral", 8, 1))),
+    Plan(800, (GrammarPlan("cluster", 4, 1), GrammarPlan("spectral", 8, 1))),
 )  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def plan_of(n_trees: int, plans: Sequence[Plan] = PLANS) -> Plan:
 
 @dataclass(frozen=True)
 class LearntModel:
-    """What `AnnotationGrammar.learn` returns.
+    """The model that `AnnotationGrammar.learn` returns, with facts about it.
 
     Attributes
     ----------
@@ -345,7 +345,7 @@ def _heads_of(start: Model | None) -> str:
     return "generic" if start is None else start.as_ensemble().transform.heads
 
 
-def _estimator(member: MemberPlan, seed: int) -> Any:
+def _estimator(member: GrammarPlan, seed: int) -> Any:
     if member.method == "pcfg":
         return PCFG()
     if member.method == "cluster":

@@ -92,7 +92,7 @@ class TreeSums:
 
     @classmethod
     def of(cls, tree: PackedTree) -> TreeSums:
-        """Count one tree."""
+        """Count the rows of one tree."""
         columns = tree.columns
         labels, words = columns["label"].tolist(), columns["word"].tolist()
         rules = [rule for rule in columns["rule"].tolist() if rule >= 0]

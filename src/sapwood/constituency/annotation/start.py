@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sapwood.constituency.annotation.grammar import AnnotationGrammar
-from sapwood.constituency.grammar.ensemble import Ensemble
 from sapwood.constituency.parse.parser import Parser
 from sapwood.core.errors import SapwoodValueError, join_words
 from sapwood.core.model_files import FileContents, read_model
@@ -76,9 +75,11 @@ def map_model(model: Model, label_map: LabelMap) -> Model:
             f"the labels of the model cannot be mapped: {problem}",
             hint="give sentences, whose trees are mapped and learnt from; or a treebank",
         )
-    if isinstance(model, Ensemble):
+    whole: Any = model
+    if model.is_ensemble:
         members = tuple(_renamed(member, label_map) for member in model.members)
-        return replace(model, members=members)
+        whole = replace(whole, members=members)
+        return whole  # type: ignore[no-any-return]
     return _renamed(model, label_map)  # type: ignore[no-any-return]
 
 

@@ -46,7 +46,7 @@ from sapwood.core.errors import (
     describe,
     join_words,
 )
-from sapwood.core.model_files import FileContents, SavedModel, read_flag, read_model
+from sapwood.core.model_files import FileContents, SavedModel, read_model
 
 if TYPE_CHECKING:
     from sapwood.corpora.tree import Tree
@@ -256,7 +256,7 @@ class Ensemble(TreeModel, SavedModel):
         from sapwood.constituency.grammar.compact import unpack_compact
 
         arrays, header = contents
-        is_compact = read_flag(header.get("compact", False), "compact")
+        is_compact = header.get("compact", False)
         members: list[Member] = []
         for place, stored in enumerate(header["members"]):
             own, owner, description = _arrays_of(arrays, place), stored["like"], stored
@@ -383,6 +383,8 @@ def _check(ensemble: Ensemble) -> None:
         raise SapwoodError(
             f"sharpness must be above 0 and at most {MOST_SHARPNESS:g}, not {ensemble.sharpness}"
         )
+    if not isinstance(ensemble.is_compact, bool):
+        raise SapwoodTypeError(f"is_compact is {describe(ensemble.is_compact)}, not True or False")
     if ensemble.combine not in COMBINATIONS:
         raise SapwoodError(
             f"combine must be one of {', '.join(COMBINATIONS)}, not {ensemble.combine!r}"

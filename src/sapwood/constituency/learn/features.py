@@ -374,6 +374,9 @@ class FeatureRows:
         keys, index = nodes.counts.keys, nodes.key_of_node
         parent, leaf = np.flatnonzero(shard.rule >= 0), np.flatnonzero(shard.word >= 0)
         first = np.repeat(shard.offsets[:-1], np.diff(shard.offsets))[parent]  # of each's tree
+        word, is_first = shard.word[leaf].astype(np.int64), (shard.start[leaf] == 0).astype(int)
+        tag = shard.label[leaf].astype(np.int64) - len(shard.inventory.phrases)
+        lexical_rows = classes.own_row[word], classes.class_of_word[is_first, word]
         return cls(
             inside=inside.rows(keys[:n_inside], index[:n_inside]),
             outside=outside.rows(keys[n_inside:], index[n_inside:]),
@@ -384,8 +387,8 @@ class FeatureRows:
             right=shard.right[parent] + first,
             roots=shard.offsets[1:] - 1,
             leaf=leaf,
-            word=shard.word[leaf].astype(np.int64),
-            entry=classes.entries(shard, lexicon),
+            word=word,
+            entry=np.stack([lexicon.find_entries(row, tag) for row in lexical_rows]),
         )
 
     def pairs(self, known: IntArray, n_phrases: int, n_words: int) -> IntArray:

@@ -331,19 +331,6 @@ class WordClasses(NamedTuple):
         once = (count <= 1) & (classes[0] >= 0)
         return cls(count, np.where(once, classes[0], own), own, classes)
 
-    def entries(self, shard: Treebank, lexicon: Lexicon) -> Rows:
-        """Entries that each leaf of a shard is an instance of: its word's and its class's, or -1.
-
-        Returns
-        -------
-        array of [2, n_leaves]
-        """
-        leaf = np.flatnonzero(shard.word >= 0)
-        word, is_first = shard.word[leaf], (shard.start[leaf] == 0).astype(np.int64)
-        tag = shard.label[leaf].astype(np.int64) - len(shard.inventory.phrases)
-        rows = (self.own_row[word], self.class_of_word[is_first, word])
-        return np.stack([lexicon.find_entries(row, tag) for row in rows])
-
 
 class TrainingData:
     """A treebank counted for all learners: trees in shards, counts, and the plain grammar.
@@ -358,6 +345,8 @@ class TrainingData:
         The plain grammar of relative frequencies.
     sizes
         Numbers of trees and tokens, for the records of models.
+    n_nodes_here
+        Number of nodes in memory at once.
     classes : WordClasses
         The rows of the lexicon that each word is an instance of.
     sorted_trees, features, projections
@@ -373,19 +362,15 @@ class TrainingData:
         self.counts = engine.total(TreebankCounts.of, self.shards)
         self.n_trees = int(self.counts.roots.sum())
         self.sizes = {"trees": self.n_trees, "tokens": int(self.counts.lexical_count.sum())}
+        n_nodes = int(self.counts.symbols.sum())
+        is_whole = engine.has_shards_here
+        self.n_nodes_here = n_nodes if is_whole else min(n_nodes, engine.jobs_here * SHARD_NODES)
         record = {"method": "pcfg", **self.sizes}
         self.grammar = relative_frequency_grammar(self.counts, self.inventory, lexicon, record)
         self.classes = WordClasses.of(self.counts, self.inventory, self.grammar.lexicon)
         self.sorted_trees: Placed | None = None
         self.features: dict[FeatureSettings, Features] = {}
         self.projections: dict[tuple[FeatureSettings, int, int], NodeProjection] = {}
-
-    @property
-    def n_nodes_here(self) -> int:
-        """Number of nodes in memory at once; a binary tree over n words has 2n - 1."""
-        nodes = 2 * self.sizes["tokens"] - self.n_trees
-        is_whole = self.engine.has_shards_here
-        return nodes if is_whole else min(nodes, self.engine.jobs_here * SHARD_NODES)
 
     def digest(self) -> str:
         """Return a checksum of the trees, their order and the numbers of their symbols."""

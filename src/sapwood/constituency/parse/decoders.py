@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sapwood.constituency.data.transform import restore_words
+from sapwood.constituency.data.transform import Symbol, restore_words
 from sapwood.constituency.grammar.constraints import Constraints, has_labels
 from sapwood.constituency.parse.charts import (
     SMALLEST,
@@ -51,6 +51,7 @@ Nodes = list[tuple[int, int, int, int]]  # (symbol, left place, right place, sta
 # correct - (F1 / 2) predicted: half of an F1 of 88 %, and dev F1 is flat from 0.4 to 0.5.
 BRACKET_COST = 0.44
 TAG_GAIN = 0.1  # tags are no brackets: they only decide between trees that are equal otherwise
+_NO_LABEL = Symbol((), context=())  # of a span that has no label: it vanishes
 LEAST_POSTERIOR = 1e-12  # below this a posterior of a spectral model is noise
 
 
@@ -113,10 +114,11 @@ DECODERS = tuple(GAINS)
 
 
 class Decoded(NamedTuple):
-    """The decoder's score of a tree, and its nodes; no nodes for a tree of no forest."""
+    """The decoder's score of a tree, and its nodes."""
 
     score: float
     nodes: Nodes
+    symbols: Sequence[Symbol] | None = None  # of the nodes; None for those of the forest's grammar
 
 
 def decode(parsed: LabelledForest, decoder: str) -> tuple[Tree, Decoded] | None:
@@ -401,25 +403,22 @@ def unconstrained_tree(
     if constraints is not None:
         score -= _require(constraints, brackets, names, gain, labels_of)
         tags = _constrained_tags(tags, names, constraints)
-    done: dict[tuple[int, int], tuple[Tree, ...]] = {}
+    nodes, rows, symbols = Nodes(), dict[tuple[int, int], int](), dict[Symbol, int]()
     first, last = np.triu_indices(n)  # in the order of the cells
     for i, j, k in best_spans(gain[first, last + 1], n)[::-1].tolist():  # children before parents
-        if k:
-            kids = done.pop((i, k)) + done.pop((k, j))
-        else:
-            kids = (Tree._trusted(names[tags[i]], (words[i],)),)
         found = labels_of.get((i, j), [])
         score += gain[i, j]
         ordered = chains.get(frozenset(found), tuple(found))
         if required and not has_labels(ordered, required.get((i, j), ())):
             outer = required[i, j]
             ordered = (*outer, *(name for name in ordered if name not in outer))
-        for name in reversed(ordered):
-            kids = (Tree._trusted(name, kids),)
-        done[i, j] = kids
-    kids = done[0, n]
-    tree = kids[0] if kids[0].label == ROOT else Tree._trusted(ROOT, kids)
-    return tree, Decoded(float(score), [])
+        chain = ordered if k else (*ordered, names[tags[i]])
+        symbol = symbols.setdefault(Symbol(chain) if chain else _NO_LABEL, len(symbols))
+        left, right = (rows[i, k], rows[k, j]) if k else (-1, -1)
+        rows[i, j] = len(nodes)
+        nodes.append((symbol, left, right, i))
+    best = Decoded(float(score), nodes, tuple(symbols))
+    return restore_words(tuple(symbols), words, nodes), best
 
 
 def _require(

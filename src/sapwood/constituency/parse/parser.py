@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 import numpy as np
 
+from sapwood.constituency.data.transform import Symbol
 from sapwood.constituency.grammar.constraints import (
     Constraints,
     KnownLabels,
@@ -40,7 +41,7 @@ from sapwood.constituency.parse.posteriors import (
     normalise_tags,
     split_codes,
 )
-from sapwood.constituency.parse.prepared import derivation_log_probs, signed_log_probs
+from sapwood.constituency.parse.prepared import derivation_log_probs
 from sapwood.core.arrays import BoolArray, FloatArray, IntArray, SignedLog
 from sapwood.core.compiling import short_work
 from sapwood.core.errors import (
@@ -231,7 +232,7 @@ class Parse:
     def _weight(self) -> SignedLog:
         if self._best is None:
             return SignedLog(-inf, 0)
-        logs, signs = self._log_probs([self.tree], [self._best])
+        logs, signs = self._log_probs([self._best])
         return SignedLog(float(logs[0]), int(signs[0]))
 
     @cached_property
@@ -284,19 +285,16 @@ class Parse:
         trees, decoded = [self.tree], [self._best]
         if k > 1 and self._forest is not None:
             trees, decoded = best_trees(self._forest, self._decoder, self.tree, self._best, k)
-        logs, _ = self._log_probs(trees, decoded)
+        logs, _ = self._log_probs(decoded)
         scores = (one.score for one in decoded)
         return [ScoredTree(*row) for row in zip(trees, scores, logs.tolist(), strict=True)]
 
-    def _log_probs(
-        self, trees: list[Tree], decoded: list[Decoded]
-    ) -> tuple[FloatArray, FloatArray]:
-        if not all(one.nodes for one in decoded):
-            return signed_log_probs(self._prepared.ensemble, trees)
-        assert self._forest is not None
-        symbols = self._forest.posteriors.prepared.grammar.symbols
-        nodes = [one.nodes for one in decoded]
-        return derivation_log_probs(self._prepared.ensemble, symbols, self.words, nodes)
+    def _log_probs(self, decoded: list[Decoded]) -> tuple[FloatArray, FloatArray]:
+        symbols: Sequence[Symbol] = ()
+        if any(one.symbols is None for one in decoded):
+            assert self._forest is not None
+            symbols = self._forest.posteriors.prepared.grammar.symbols
+        return derivation_log_probs(self._prepared.ensemble, symbols, self.words, decoded)
 
 
 class Parser:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sapwood.constituency.grammar.ensemble import Model
     from sapwood.constituency.grammar.latent_grammar import LatentGrammar
     from sapwood.constituency.grammar.member import Member
-    from sapwood.constituency.parse.decoders import Nodes
+    from sapwood.constituency.parse.decoders import Decoded, Nodes
     from sapwood.constituency.parse.kernels.coarse import CoarseRules
     from sapwood.constituency.parse.kernels.forest import PairTable
     from sapwood.constituency.parse.kernels.latent import RuleTensors
@@ -347,10 +347,18 @@ def signed_log_probs(
 
 
 def derivation_log_probs(
-    model: Model, symbols: Sequence[Symbol], words: Sequence[str], trees: Sequence[Nodes]
+    model: Model, symbols: Sequence[Symbol], words: Sequence[str], trees: Sequence[Decoded]
 ) -> tuple[FloatArray, FloatArray]:
-    """Log-weights and signs, see `signed_log_probs`, of trees given as derivations."""
-    table = np.array([row for nodes in trees for row in nodes], np.int64)
+    """Log-weights and signs, see `signed_log_probs`, of trees of a sentence, given as nodes.
+
+    `symbols` are those of trees that have none of their own.
+    """
+    nodes: Nodes = []
+    for tree in trees:
+        first = 0 if tree.symbols is None else len(symbols)
+        nodes += [(first + a, b, c, i) for a, b, c, i in tree.nodes] if first else tree.nodes
+        symbols = symbols if tree.symbols is None else (*symbols, *tree.symbols)
+    table = np.array(nodes, np.int64)
     used, label = np.unique(table[:, 0], return_inverse=True)
     rows = _Rows(
         np.arange(len(trees) + 1) * (2 * len(words) - 1), table[:, 1].astype(np.int32),

@@ -37,7 +37,7 @@ from sapwood.dependency.audit.located import Annotation, LocatedSentence, Locate
 from sapwood.dependency.audit.planting import Confusions, Planted, plant
 from sapwood.dependency.audit.posteriors import Judgement, judge_fold
 from sapwood.dependency.audit.signals import (
-    ArcCounts,
+    ArcFrequencies,
     Disagreements,
     Known,
     Scene,
@@ -53,6 +53,7 @@ from sapwood.dependency.audit.signals import (
 from sapwood.dependency.data.transform import lift_heads
 from sapwood.dependency.learn.crf import ArcCRF, ArcEnsemble
 from sapwood.execute import Engine, Threads
+from sapwood.networks.training import NetworkPlan
 
 
 @dataclass(frozen=True)
@@ -104,14 +105,14 @@ class ArcEvidence:
     documents: IntArray  # of each sentence
     folds: IntArray  # of each sentence
     judgements: list[Judgement]
-    counts: ArcCounts = field(init=False)
+    counts: ArcFrequencies = field(init=False)
     nuclei: Nuclei = field(init=False)
     confusions: Confusions = field(init=False)
     disagreements: Disagreements = field(init=False)
     contexts: Contexts = field(init=False)
 
     def __post_init__(self) -> None:
-        self.counts = ArcCounts(self.sentences, self.folds.tolist())
+        self.counts = ArcFrequencies(self.sentences, self.folds.tolist())
         self.spans = [spans_of(one.annotation) for one in self.sentences]
         self.nuclei = Nuclei([one.words for one in self.sentences], self.spans)
         self.disagreements = Disagreements(self.sentences, self.judgements)
@@ -150,7 +151,7 @@ def audit_sentences(
     """
     settings, engine = settings or ArcAuditSettings(), engine or Threads(1)
     evidence, documents = judge_all(located, settings, engine, work)
-    return rank(evidence, located, settings, documents)
+    return rank_findings(evidence, located, settings, documents)
 
 
 def judge_all(
@@ -163,10 +164,13 @@ def judge_all(
     sentences = located.sentences
     require_sentences(len(sentences), settings.least_sentences, "sentence", located.skipped)
     marks = [located.document_starts, located.file_starts]
-    parts = divide(marks, [len(one.words) for one in sentences], settings.folds)
+    lengths = [len(one.words) for one in sentences]
+    parts = divide(marks, lengths, settings.folds)
 
     def judge_one(inside: IntArray) -> list[Judgement]:
-        return list(judge_fold(sentences, inside, _learner(settings, engine), engine))
+        n_words = sum(lengths) - sum(lengths[k] for k in inside.tolist())
+        learner = _learner(settings, engine, n_words)
+        return list(judge_fold(sentences, inside, learner, engine))
 
     judge = FoldJudge(judge_one, pack_judgements, unpack_judgements)
     finished = finished_arc_folds(located, parts.documents, settings, work)
@@ -188,12 +192,16 @@ def finished_arc_folds(
     return FinishedFolds(work, origin)
 
 
-def _learner(settings: ArcAuditSettings, engine: Engine) -> ArcCRF | ArcEnsemble:
+def _learner(settings: ArcAuditSettings, engine: Engine, n_words: int) -> ArcCRF | ArcEnsemble:
+    """The learner of a fold; one network of few passes, since every fold trains its own."""
     jobs = engine.jobs_here
     if settings.fast:
         return ArcCRF(order=1, seed=settings.seed, n_jobs=jobs)
     budget = None if settings.budget is None else settings.budget / settings.folds
-    return ArcEnsemble(budget=budget, seed=settings.seed, n_jobs=jobs)
+    passes = NetworkPlan.usual(n_words).passes
+    return ArcEnsemble(
+        budget=budget, networks=1, encoder_passes=passes, seed=settings.seed, n_jobs=jobs
+    )
 
 
 def candidates(
@@ -263,7 +271,7 @@ def score_arc_edits(evidence: ArcEvidence, settings: ArcAuditSettings) -> Scored
     )  # fmt: skip
 
 
-def rank(
+def rank_findings(
     evidence: ArcEvidence,
     located: LocatedSentences,
     settings: ArcAuditSettings,
@@ -326,7 +334,7 @@ def _finding(
 
 
 def _compatible(rows: list[int], scored: Scored) -> list[int]:
-    """Rows of which no two change the tag, or the arc, of one word; the first ones are kept."""
+    """Drop rows that change the tag or the arc of a word that an earlier row changes."""
     taken, kept = set[tuple[bool, int]](), []
     for row in rows:
         edit = scored.clean.edits[row]
@@ -338,7 +346,7 @@ def _compatible(rows: list[int], scored: Scored) -> list[int]:
 
 
 def _elsewhere(k: int, edit: Edit, evidence: ArcEvidence) -> tuple[Elsewhere, ...]:
-    """Other places with the same words, those that are annotated otherwise first."""
+    """Other occurrences of the same words, differently annotated ones first."""
     span = span_elsewhere(evidence.sentences[k].annotation, edit)
     if span is None:
         return ()

@@ -26,7 +26,7 @@ from sapwood.core.training_loops import AdaGradPlan, OnPass, run_adagrad
 from sapwood.corpora.eigenwords import Eigenwords
 from sapwood.corpora.vocabulary import Words, hash_of
 from sapwood.dependency.data.bank import ArcBank
-from sapwood.dependency.data.transform import LIFTED, lifted
+from sapwood.dependency.data.transform import LIFTED, lift_columns
 from sapwood.dependency.kernels.arc_layout import Templates
 from sapwood.dependency.model.arc_model import (
     ArcMember,
@@ -217,7 +217,7 @@ def choose_templates(templates: Templates, clusters: WordClusters | None) -> Tem
 
 @dataclass(frozen=True)
 class MemberPlan:
-    """Settings of one member; by default it has the templates of its order."""
+    """Settings of one member; the default templates are those of its order."""
 
     name: str  # for progress
     order: int
@@ -326,8 +326,9 @@ class ArcTrainer:
         folds: int,
         seed: int,
         embeddings: Eigenwords | None = None,
+        more_bytes: float = 0.0,
     ) -> ArcTrainer:
-        """Train tagger and pruner."""
+        """Train tagger and pruner; `more_bytes` of memory are needed for something else."""
         if not bank.n_sentences:
             msg = "no sentence to learn from"
             raise CorpusError(msg, hint="give CoNLL-U with at least one sentence")
@@ -336,7 +337,7 @@ class ArcTrainer:
             raise CorpusError(msg, hint="column 7 of CoNLL-U holds the heads of training sentences")
         n_weights = 1 << table_bits(bank.n_tokens, _MEMBER_WEIGHTS)
         require_memory(
-            parser_bytes(bank.n_tokens, n_weights, engine.jobs_here),
+            parser_bytes(bank.n_tokens, n_weights, engine.jobs_here) + more_bytes,
             "training on",
             "give fewer sentences, or use one thread (--jobs 1)",
             (bank.n_sentences, "sentence"),
@@ -344,7 +345,7 @@ class ArcTrainer:
         trainer = TaggerTrainer(bank, None if embeddings is None else cluster_words(embeddings))
         tagger = trainer.train(np.ones(bank.n_sentences, bool), seed)
         tag = trainer.jackknife(engine, folds, seed)
-        data = TaggedSentences.of(bank, lifted(bank)[0], tag, trainer.word_rows)
+        data = TaggedSentences.of(bank, lift_columns(bank)[0], tag, trainer.word_rows)
         return cls.of(data, tagger, seed)
 
     @classmethod
@@ -461,7 +462,7 @@ def train_arc_network(  # noqa: PLR0913 - sizes and given vectors have defaults
     jobs: int,
     on_pass: AfterPass | None = None,
     *,
-    sizes: tuple[EncoderSizes, ArcSizes] = (EncoderSizes(), ArcSizes()),
+    sizes: tuple[EncoderSizes, ArcSizes] = (EncoderSizes(layers=3), ArcSizes()),
     given: TrainingVectors | None = None,
 ) -> Network:
     """Train a network on dependency trees: tags, heads and relations, each word on its own.

@@ -1,0 +1,153 @@
+"""A reader finds the answer to each of twenty questions in at most three clicks from the start.
+
+A click follows a link in the text of a page, or an entry of the page's own table of contents. Menus
+and the search box are not used: a reader who comes to one page for the first time sees its text.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import deque
+from pathlib import Path
+
+import pytest
+from tools.site_pages import PAGES, site_text
+
+HOME = Path(__file__).parents[1]
+DOCS = HOME / "docs"
+MOST = 3
+# A question, the section of the site that answers it, and words that its answer has.
+QUESTIONS = {
+    "How do I install it?": ("index.md#install", "pip install"),
+    "How do I parse an English sentence?": ("index.md#parse-a-sentence", "sapwood parse english"),
+    "How accurate is it, beside other parsers?": ("index.md#how-good-is-it", "Berkeley"),
+    "Which formats of treebanks can it read?": (
+        "guides/bring-your-own-treebank.md#notations",
+        "tigerxml",
+    ),
+    "How do I train a parser on my trees?": ("guides/train-a-parser.md", "sapwood train"),
+    "Which method should I take?": ("guides/train-a-parser.md#choose-a-method", "spectral"),
+    "How many hidden states?": ("guides/train-a-parser.md#choose-a-method", "How many states"),
+    "What does my parser get wrong?": ("guides/evaluate.md#what-is-wrong", "--errors"),
+    "Where are the errors in my treebank?": ("guides/audit.md", "sapwood audit"),
+    "What does a hidden state stand for?": (
+        "guides/see-what-was-learnt.md#on-the-command-line",
+        "inspect",
+    ),
+    "How do I get the surprisal of each word into R?": ("guides/surprisal.md#in-r", "read.delim"),
+    "What does surprisal count of a word that the grammar does not know?": (
+        "guides/surprisal.md#words-that-the-grammar-does-not-know",
+        "<unk-lower-s>",
+    ),
+    "Can I use it inside spaCy?": ("guides/other-libraries.md#spacy", "add_pipe"),
+    "How do I call it from another language?": ("guides/json-api.md#a-server", "curl"),
+    "Does it parse dependencies, in CoNLL-U?": (
+        "guides/dependencies.md#train-a-parser-and-parse",
+        "conllu",
+    ),
+    "Can I keep tags or brackets that I know?": (
+        "guides/parse-with-what-you-know.md#known-phrases",
+        "--partial",
+    ),
+    "Why is the first command slow?": ("guides/speed-and-memory.md#the-first-run", "compiles"),
+    "May I use the models in a product, and is my text sent anywhere?": (
+        "help/faq.md#licence-and-privacy",
+        "CC BY-SA",
+    ),
+    "How does spectral learning work?": ("concepts/spectral.md", "singular"),
+    "Can my model be learnt from pairs of words at all?": (
+        "guides/identify.md#ask-whether-a-model-is-identifiable",
+        "--moments pairs",
+    ),
+    "What does this term mean?": ("help/glossary.md", "posterior"),
+}
+
+
+def site() -> dict[str, str]:
+    """Every page of the site by its address there, with links as the site has them."""
+    pages = {
+        name: site_text((HOME / source).read_text(encoding="utf-8"), source)
+        for source, name in PAGES.items()
+    }
+    for path in DOCS.rglob("*.md"):
+        name = path.relative_to(DOCS).as_posix()
+        pages[name] = site_text(path.read_text(encoding="utf-8"), f"docs/{name}")
+    return pages
+
+
+def anchor(title: str) -> str:
+    """What a heading is called in an address."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title.lower()).strip())
+
+
+def clicks(pages: dict[str, str], first: str = "index.md") -> dict[str, int]:
+    """The least number of clicks from the first page to each page, and to each section."""
+    found, queue = {first: 0}, deque([first])
+    while queue:
+        here = queue.popleft()
+        name = here.partition("#")[0]
+        targets = [f"{name}#{anchor(title)}" for title in headings(pages[name])]
+        for target, place in re.findall(r"\]\(([\w./-]*)((?:#[\w-]+)?)\)", pages[name]):
+            there = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+            targets += (
+                [there, there + place] if target and place else [there if target else name + place]
+            )
+        for target in targets:
+            if target.partition("#")[0] in pages and target not in found:
+                found[target] = found[here] + 1
+                queue.append(target)
+    return found
+
+
+def headings(text: str) -> list[str]:
+    return re.findall(r"^##+ (.*)$", text, re.MULTILINE)
+
+
+def section(text: str, place: str) -> str:
+    """The part of a page under one heading, with its subsections; all of it where none is named."""
+    if not place:
+        return text
+    parts = re.split(r"^(#+) (.*)$", text, flags=re.MULTILINE)[1:]
+    for k in range(0, len(parts), 3):
+        if anchor(parts[k + 1]) == place:
+            body = parts[k + 2]
+            for later in range(k + 3, len(parts), 3):
+                if len(parts[later]) <= len(parts[k]):
+                    break
+                body += parts[later + 2]
+            return body
+    return ""
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return site()
+
+
+def test_twenty_questions_are_answered_in_three_clicks(pages: dict[str, str]) -> None:
+    needed = clicks(pages)
+    assert len(QUESTIONS) >= 20
+    for question, (place, words) in QUESTIONS.items():
+        name, _, heading = place.partition("#")
+        assert words in section(pages[name], heading), f"{question} {place} does not say {words}"
+        assert needed.get(place, MOST + 1) <= MOST, f"{question} {place}: {needed.get(place)}"
+
+
+def test_every_page_is_within_three_clicks(pages: dict[str, str]) -> None:
+    needed = clicks(pages)
+    far = {name: needed.get(name) for name in pages if needed.get(name, MOST + 1) > MOST}
+    assert not far
+
+
+def test_a_long_walk_is_seen() -> None:
+    pages = {"index.md": "[a](a.md)", "a.md": "[b](b.md#two)", "b.md": "# B\n\n## One\n\n## Two\n"}
+    assert clicks(pages) == {"index.md": 0, "a.md": 1, "b.md": 2, "b.md#two": 2, "b.md#one": 3}
+    assert section("# T\n\n## A\nx\n### B\ny\n## C\nz\n", "a") == "\nx\n\ny\n"
+    assert section("# T\n\n## A\nx\n", "b") == ""
+
+
+def test_no_page_is_too_long() -> None:
+    lengths = {path.name: len(path.read_text().splitlines()) for path in DOCS.rglob("*.md")}
+    assert max(lengths.values()) <= 250, max(lengths, key=lambda name: lengths[name])
+    assert len((HOME / "README.md").read_text().splitlines()) <= 120
