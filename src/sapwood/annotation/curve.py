@@ -41,7 +41,7 @@ class PowerLaw(NamedTuple):
     b: Any
     c: Any
 
-    def score(self, n_trees: float) -> Any:
+    def score(self, n_trees: Any) -> Any:
         """The score in percent that the law expects of a number of trees.
 
         Examples

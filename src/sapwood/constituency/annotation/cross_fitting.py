@@ -19,6 +19,7 @@ from sapwood.constituency.annotation.grammar import (
     tree_brackets,
 )
 from sapwood.constituency.parse.parser import Parser
+from sapwood.core.arrays import FloatArray
 from sapwood.corpora.tree import Tree
 
 N_FOLDS, MANY_TREES, FEW_FOLDS = 4, 400, 2  # folds, and fewer of them from many trees on
@@ -59,7 +60,7 @@ def cross_fit(
     words = np.zeros(len(sizes))
     for fold in range(n_folds):
         held = [k for k in range(len(keys)) if folds[k] == fold]
-        judged = spread(held, JUDGED // n_folds)
+        judged: list[int] = spread(held, JUDGED // n_folds)
         others = [k for k in range(len(keys)) if folds[k] != fold]
         drawn = np.random.default_rng([seed, fold]).permutation(others)
         found = []
@@ -106,7 +107,7 @@ def grammar_curve(
     return learning_curve(counts, len(grammar), more_trees)
 
 
-def _judge(parser: Parser, trees: Sequence[Tree]) -> np.ndarray:
+def _judge(parser: Parser, trees: Sequence[Tree]) -> FloatArray:
     """Brackets found in each tree, and the mean of those that are right and those said."""
     rows = []
     for tree in trees:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import process_time
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -53,6 +53,7 @@ ONE_FOLD_TREES = 300  # from so many trees on, one fold is enough to find the we
 PRIOR = 3.0  # brackets that count for the start model before any tree is there
 LEAST_TREES = 4  # fewer trees than this do not make folds
 Bracket = tuple[str, int, int]
+T = TypeVar("T")
 
 
 class GrammarPlan(NamedTuple):
@@ -300,7 +301,7 @@ class AnnotationGrammar:
         return record | {"start_weight": round(w, 4)}
 
 
-def spread(keys: Sequence[Key], most: int) -> list[Key]:
+def spread(keys: Sequence[T], most: int) -> list[T]:
     """At most so many keys, at equal distances.
 
     >>> spread([1, 2, 3, 4, 5, 6], 3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sapwood.annotation.seen import SeenAnnotations, Variation
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sapwood.constituency.grammar.ensemble import Model
 
 N_EXAMPLES, N_STATES, N_ROWS = 12, 6, 5
+_Place = tuple[str, int, int, list[str]]  # sentence, span, and the labels below
 
 
 def span_annotations(tree: Tree) -> dict[Span, str]:
@@ -75,11 +76,10 @@ def label_examples(
     return {"label": label, "n": len(rows), "examples": examples}
 
 
-def _different(
-    rows: list[tuple[str, int, int, list[str]]], words: Mapping[str, list[str]], most: int
-) -> Iterable[tuple[str, int, int, list[str]]]:
+def _different(rows: list[_Place], words: Mapping[str, list[str]], most: int) -> list[_Place]:
     """At most so many places: one of each kind of children, or of each word, then the others."""
-    first, others, known = [], [], set()
+    first, others = list[_Place](), list[_Place]()
+    known = set[tuple[str, ...]]()
     for row in sorted(rows, key=lambda row: (row[2] - row[1], row[0], row[1])):
         id, i, j, children = row
         kind = tuple(children) or tuple(word.lower() for word in words[id][i:j])
