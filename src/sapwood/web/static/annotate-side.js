@@ -8,6 +8,10 @@ import { plainContext, plainRule } from "/static/symbols.js";
 const MOST_WORDS = 6; // of a hidden state
 const MOST_CHANGES = 6; // that an alternative lists
 
+const NO_ALTERNATIVES = {
+  accepted: "Accepted as it is on show. Any edit opens it again.",
+};
+
 // What an alternative has otherwise than the tree on show: { text, sign, start, end, label }.
 function treeChanges(view, tree) {
   const current = view.alternatives[0]?.tree ?? view.tree;
@@ -101,7 +105,7 @@ export function alternativesCard(view, { onchoose, onpoint }) {
     h("h2", {}, "Best trees"),
     alternatives.length
       ? h("ol", { class: "desk-alternatives" }, alternatives.map(item))
-      : h("p", { class: "none" }, "No model yet, and so no alternatives."),
+      : h("p", { class: "none" }, NO_ALTERNATIVES[view.status] ?? "No model yet, and so no alternatives."),
   );
 }
 
