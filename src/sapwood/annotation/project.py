@@ -52,6 +52,7 @@ class Accepted(NamedTuple):
     id: str
     words: tuple[str, ...]
     tree: str
+    document: str
 
 
 class Project:
@@ -216,7 +217,7 @@ class Project:
     def accepted(self) -> list[Accepted]:
         """The accepted sentences with their trees, in the order of the document."""
         return [
-            Accepted(one.id, state.words, state.tree)
+            Accepted(one.id, state.words, state.tree, one.document)
             for one, state in self.states()
             if state.tree is not None
         ]

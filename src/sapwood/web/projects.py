@@ -8,6 +8,7 @@ from shutil import rmtree
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from sapwood.annotation.order import LEARN
 from sapwood.annotation.settings import NO_START
 from sapwood.web.guard import Limits, Refusal
 from sapwood.web.models import ModelStore
@@ -138,12 +139,11 @@ class OpenProject:
 
     def change_settings(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Change the settings of the project, and return its summary."""
-        self.desk.project.change_settings(**changes)
+        desk = self.desk
+        desk.project.change_settings(**changes)
+        if changes.get("order") == LEARN:
+            desk.queue.renew()
         return self.summary()
-
-    def guideline(self, label: str, sentence_id: str) -> dict[str, Any]:
-        """What a label looked like in earlier trees."""
-        return {"label": label, "n": 0, "examples": [], "states": []}
 
     def learning(self) -> dict[str, Any]:
         """The model that is learnt as one goes, and the learning curve."""
