@@ -47,7 +47,7 @@ N_TREES = 400  # random trees whose F1 is to be reached
 STEPS = (0.15, 0.35, 0.5, 0.64, 1.0)  # parts of the words of these
 SCORED = 700  # sentences that wait, of which the next ones are chosen
 ORDERS = ("random", "errors", "learn")
-ACTION_TREES, ACTION_WORDS = 10, 30
+ACTION_TREES, ACTION_WORDS = 8, 25
 SEEDS = 5
 
 
