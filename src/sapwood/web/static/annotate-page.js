@@ -5,9 +5,7 @@ import { announce, choose, h, put } from "/static/dom.js";
 const ORDERS = {
   document: "order of the document",
   random: "random",
-  learn: "most to learn first",
-  gain: "most to learn first",
-  active: "most to learn first",
+  learning: "most to learn first",
 };
 const FOLDS = [
   ["0", "whole"],
