@@ -114,7 +114,7 @@ def _missing(what: object) -> SapwoodError:
 def _tell(address: str, *, is_open: bool, open_browser: bool) -> None:
     if is_open:
         message = "other machines can reach this server, without encryption"
-        hint = "whoever has the address can use it; leave --host out where nobody should"
+        hint = "anyone with the address can use it; leave --host out for this machine alone"
         warn([(message, hint)])
     print(address, flush=True)
     echo("Ctrl-C stops the server")
