@@ -108,7 +108,7 @@ def test_repeated_trees_are_told(cli, tmp_path: Path) -> None:
 
 def test_split_that_cannot_be(fails, misused, treebank: Path, tmp_path: Path) -> None:
     assert "leave none of 100" in fails("split", treebank, "-o", tmp_path / "x-", "--dev", 100).err
-    assert not the size fails("split", treebank, "-o", tmp_path / "x-", "--dev", "some").err
+    assert "not the size" in fails("split", treebank, "-o", tmp_path / "x-", "--dev", "some").err
     assert "as many files" in fails("split", treebank, "-o", tmp_path / "x", "--by", "file").err
     assert "does not exist" in fails("split", treebank, "-o", tmp_path / "no" / "x").err
     broken = "(S (NN a)"
