@@ -31,7 +31,7 @@ from annotation_actions import count_actions
 
 import sapwood as sw
 from sapwood.annotation.curve import learning_curve
-from sapwood.annotation.order import Candidate, rank, word_counts
+from sapwood.annotation.order import WaitingSentence, rank, sentence_counts
 from sapwood.constituency.annotation.cross_fitting import cross_fit
 from sapwood.constituency.annotation.errors_expected import errors_of_sentences
 from sapwood.constituency.annotation.grammar import (
@@ -47,7 +47,7 @@ N_TREES = 400  # random trees whose F1 is to be reached
 STEPS = (0.15, 0.35, 0.5, 0.64, 1.0)  # parts of the words of these
 SCORED = 700  # sentences that wait, of which the next ones are chosen
 ORDERS = ("random", "errors", "learn")
-ACTION_TREES, ACTION_WORDS = 10, 30
+ACTION_TREES, ACTION_WORDS = 8, 25
 SEEDS = 5
 
 
@@ -82,13 +82,13 @@ def choose(
         sample = left[:SCORED]
         first = sw.Ensemble.of([model.members[k] for k in model.groups[0]])
         errors = errors_of_sentences(sw.Parser(first), [words[k] for k in sample])
-        rows = [Candidate(str(k), words[k], e) for k, e in zip(sample, errors, strict=True)]
+        rows = [WaitingSentence(str(k), words[k], e) for k, e in zip(sample, errors, strict=True)]
         if order == "errors":
             best = sorted(rows, key=lambda row: -(row.errors or 0.0) / len(row.words))
             ranked = [int(row.id) for row in best]
         else:
-            waiting = word_counts(words.values())
-            done = word_counts(tree.words() for k, tree in enumerate(trees) if k not in words)
+            waiting = sentence_counts(words.values())
+            done = sentence_counts(tree.words() for k, tree in enumerate(trees) if k not in words)
             ranked = [int(row.id) for row in rank(rows, done, waiting)]
     chosen = []
     for k in ranked:

@@ -185,13 +185,14 @@ def refill(
         tried = []
         for option in actions_of(said, gold)[:candidates]:
             both = given + option
-            found, done = parse_feasible(parser, words, option.requests(parser), kept)
+            found, done = parse_feasible(parser, words, option.requests(parser), kept, parse)
             settled = settle(parser, found, shown, stay)
             tried.append((both.obeyed(Shape.of(settled)), both, done, found, settled))
-        tried += [
+        chosen = [
             (given.obeyed(Shape.of(other.tree)), given, kept, parse, other.tree)
             for other in (parse.k_best(3)[1:] if candidates > 1 else [])
         ]
+        tried += [row for row in chosen if distance(row[0], gold) < left]
         if not tried:
             return actions + left + 1
         said, given, kept, parse, shown = min(tried, key=lambda row: distance(row[0], gold))

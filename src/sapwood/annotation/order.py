@@ -32,7 +32,7 @@ NEW_WORDS = 1.0  # how much a sentence of new words alone is worth beside one of
 N_WORDS_SHOWN = 3  # new words that are named
 
 
-class Candidate(NamedTuple):
+class WaitingSentence(NamedTuple):
     """A sentence that waits.
 
     `errors` is the number of errors that are expected in the parser's tree (None without a model).
@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
     errors: float | None = None
 
 
-class Part(NamedTuple):
+class Reason(NamedTuple):
     """One reason of a score, in words."""
 
     name: str  # `errors`, `length`, `new words` or `variety`
@@ -56,7 +56,7 @@ class Ranked(NamedTuple):
 
     id: str
     score: float
-    parts: tuple[Part, ...]
+    parts: tuple[Reason, ...]
 
 
 def random_order(ids: Sequence[str], seed: int = 0) -> list[str]:
@@ -73,17 +73,17 @@ def random_order(ids: Sequence[str], seed: int = 0) -> list[str]:
     return sorted(ids, key=lambda name: (random.Random(f"{seed}:{name}").random(), name))
 
 
-def word_counts(sentences: Iterable[Sequence[str]]) -> Counter[str]:
+def sentence_counts(sentences: Iterable[Sequence[str]]) -> Counter[str]:
     """In how many sentences each word is, without regard to capitals.
 
-    >>> word_counts([["The", "the", "dog"], ["a", "dog"]])["dog"]
+    >>> sentence_counts([["The", "the", "dog"], ["a", "dog"]])["dog"]
     2
     """
     return Counter(word for words in sentences for word in _types(words))
 
 
 def rank(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[WaitingSentence],
     annotated: Counter[str],
     waiting: Counter[str],
     n: int | None = None,
@@ -95,7 +95,7 @@ def rank(
     candidates
         Sentences that may be chosen: all that wait, or a sample of them.
     annotated, waiting
-        `word_counts` of the sentences that are annotated, and of all that wait.
+        `sentence_counts` of the sentences that are annotated, and of all that wait.
     n
         How many to choose; None ranks all.
 
@@ -105,8 +105,8 @@ def rank(
 
     Examples
     --------
-    >>> rows = [Candidate("a", ["x", "x"], 0.2), Candidate("b", ["y", "z"], 1.0)]
-    >>> found = rank(rows, word_counts([]), word_counts(row.words for row in rows))
+    >>> rows = [WaitingSentence("a", ["x", "x"], 0.2), WaitingSentence("b", ["y", "z"], 1.0)]
+    >>> found = rank(rows, sentence_counts([]), sentence_counts(row.words for row in rows))
     >>> [row.id for row in found], found[0].parts[0].text
     (['b', 'a'], '1.0 errors expected in the 2 words')
     """
@@ -139,7 +139,7 @@ def _new_words(words: Sequence[str], annotated: Counter[str], waiting: Counter[s
     return [word for word in named if not annotated[word] and waiting[word] > 1]
 
 
-def _teaches(one: Candidate, annotated: Counter[str], waiting: Counter[str]) -> float:
+def _teaches(one: WaitingSentence, annotated: Counter[str], waiting: Counter[str]) -> float:
     """The score of a sentence that is chosen first."""
     n = max(len(one.words), 1)
     new = len(_new_words(one.words, annotated, waiting)) / n
@@ -152,21 +152,21 @@ def _variety(words: Sequence[str], chosen: Counter[str]) -> float:
 
 
 def _explain(
-    one: Candidate, annotated: Counter[str], waiting: Counter[str], chosen: Counter[str]
-) -> tuple[Part, ...]:
+    one: WaitingSentence, annotated: Counter[str], waiting: Counter[str], chosen: Counter[str]
+) -> tuple[Reason, ...]:
     n, parts = len(one.words), []
     if one.errors is None:
-        parts.append(Part("length", n, f"{count(n, 'word')}, and no model to expect errors by"))
+        parts.append(Reason("length", n, f"{count(n, 'word')}, and no model to expect errors by"))
     else:
         expected = f"{one.errors:.1f} errors expected in the {count(n, 'word')}"
-        parts += [Part("errors", one.errors, expected), Part("length", n, count(n, "word"))]
+        parts += [Reason("errors", one.errors, expected), Reason("length", n, count(n, "word"))]
     new = _new_words(one.words, annotated, waiting)
     if new:
         named = ", ".join(new[:N_WORDS_SHOWN]) + (", ..." if len(new) > N_WORDS_SHOWN else "")
         text = f"{count(len(new), 'new word')} that other sentences have too: {named}"
-        parts.append(Part("new words", len(new), text))
+        parts.append(Reason("new words", len(new), text))
     variety = _variety(one.words, chosen)
     if variety < 1.0:
         text = f"{1 - variety:.0%} like the sentences that come before it"
-        parts.append(Part("variety", variety, text))
+        parts.append(Reason("variety", variety, text))
     return tuple(parts)

@@ -9,12 +9,12 @@ from typing import Any
 from sapwood.annotation.order import (
     DOCUMENT,
     RANDOM,
-    Candidate,
-    Part,
     Ranked,
+    Reason,
+    WaitingSentence,
     random_order,
     rank,
-    word_counts,
+    sentence_counts,
 )
 from sapwood.annotation.project import Project
 from sapwood.annotation.state import ACCEPTED, NEW, STARTED, SentenceState
@@ -49,7 +49,7 @@ class WorkQueue:
             return {"id": None, "why": None}
         order = self.project.settings.order
         score: float | None = None
-        parts: tuple[Part, ...] = ()
+        parts: tuple[Reason, ...] = ()
         if order == DOCUMENT:
             place = -1 if after is None else self.project.place(after)
             behind = (row for row in others if self.project.place(row[0]) > place)
@@ -81,9 +81,8 @@ class WorkQueue:
             if found is not None:
                 return found
             self.renew(others)
-        return rank(
-            [Candidate(others[0][0], others[0][1].words)], word_counts([]), word_counts([])
-        )[0]
+        name, state = others[0]
+        return Ranked(name, float(len(state.words)), ())
 
     def renew(self, waiting: Waiting | None = None) -> None:
         """Rank a sample of the sentences that wait; done again when a model was learnt."""
@@ -94,9 +93,11 @@ class WorkQueue:
         errors = self._errors([rows[name] for name in sample])
         known = errors if errors is not None else [None] * len(sample)
         candidates = [
-            Candidate(name, rows[name], one) for name, one in zip(sample, known, strict=True)
+            WaitingSentence(name, rows[name], one) for name, one in zip(sample, known, strict=True)
         ]
         accepted = (one.words for _, one in self.project.states() if one.status == ACCEPTED)
-        ranked = rank(candidates, word_counts(accepted), word_counts(rows.values()), N_RANKED)
+        ranked = rank(
+            candidates, sentence_counts(accepted), sentence_counts(rows.values()), N_RANKED
+        )
         with self._lock:
             self._ranked = ranked

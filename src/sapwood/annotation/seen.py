@@ -20,7 +20,7 @@ EDGE = ""  # the neighbour of a sentence's first and last word
 _Key = tuple[str, ...]
 
 
-class Seen(NamedTuple):
+class SeenPlace(NamedTuple):
     """A place where words were annotated before."""
 
     id: str
@@ -46,7 +46,7 @@ class Variation(NamedTuple):
     end: int
     own: str
     counts: Counter[str]
-    examples: tuple[Seen, ...]
+    examples: tuple[SeenPlace, ...]
 
     def text(self, words: Sequence[str]) -> str:
         """The warning in one sentence."""
@@ -151,7 +151,7 @@ class SeenAnnotations:
         self, words: Sequence[str], i: int, j: int, own: str, id: str | None
     ) -> Variation | None:
         places = [
-            Seen(name, start, start + j - i, self._annotation(name, start, j - i))
+            SeenPlace(name, start, start + j - i, self._annotation(name, start, j - i))
             for name, start in self._occurrences(tuple(words), i, j)
             if name != id
         ]

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from sapwood.constituency.parse.parser import Parse, Parser
     from sapwood.corpora.tree import Tree
 
-STAY = 0.3
-LEAST_LOG_PROB = -4.0
+STAY = 0.4
+LEAST_LOG_PROB = -2.3  # one in ten
 Span = tuple[int, int, str | None]
 
 
@@ -78,7 +78,11 @@ NO_REQUESTS = Requests()
 
 
 def parse_feasible(
-    parser: Parser, words: Sequence[str], requests: Requests, kept: Requests = NO_REQUESTS
+    parser: Parser,
+    words: Sequence[str],
+    requests: Requests,
+    kept: Requests = NO_REQUESTS,
+    before: Parse | None = None,
 ) -> tuple[Parse, Requests]:
     """Parse with the requests that the model finds possible, see the notation of this module.
 
@@ -88,6 +92,8 @@ def parse_feasible(
         New requests; labels and tags are those of the model.
     kept
         Requests that the model found possible before.
+    before
+        The parse with these, where it is known.
 
     Returns
     -------
@@ -95,7 +101,8 @@ def parse_feasible(
 
     Notes
     -----
-    Cost: two parses where all are possible together; else one more for each request.
+    Cost: a parse where all are possible together, besides that of what was kept; else one more
+    for each request.
 
     Examples
     --------
@@ -107,7 +114,7 @@ def parse_feasible(
     >>> parse.is_fallback, done.spans
     (False, ((3, 8, 'NP'),))
     """
-    before = kept.parse(parser, words)
+    before = kept.parse(parser, words) if before is None else before
     if not requests:
         return before, kept
     if found := _possible(parser, words, kept.plus(requests), before):
@@ -126,8 +133,13 @@ def _possible(
     found = requests.parse(parser, words)
     if found.is_fallback:
         return None
-    is_possible = found.constraint_log_prob - before.constraint_log_prob >= LEAST_LOG_PROB
-    return found if is_possible else None
+    if before.is_fallback:
+        return found
+    if parser.reads_together:  # networks know how probable requests are, and not the sentence
+        change = found.constraint_log_prob - before.constraint_log_prob
+    else:  # log P(R, sentence) - log P(sentence), of trees that survive pruning
+        change = found.sentence_log_prob - before.sentence_log_prob
+    return found if change >= LEAST_LOG_PROB else None
 
 
 def settle(parser: Parser, parse: Parse, shown: Tree, stay: float = STAY) -> Tree:
