@@ -137,7 +137,8 @@ class Project:
         path = Path(folder).expanduser()
         if not (path / ABOUT).is_file():
             msg = f"{path}: no project of annotation there ({ABOUT} is missing)"
-            raise SapwoodError(msg, hint="`sapwood serve --project FOLDER` makes one in the page")
+            hint = "name the folder of a project, or one that is new: the page makes it"
+            raise SapwoodError(msg, hint=hint)
         with ExitStack() as held:
             try:
                 held.enter_context(hold_output(path / ABOUT))
