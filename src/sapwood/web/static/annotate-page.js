@@ -5,7 +5,7 @@ import { announce, choose, h, put } from "/static/dom.js";
 const ORDERS = {
   document: "order of the document",
   random: "random",
-  learning: "most to learn first",
+  learn: "most to learn first",
 };
 const FOLDS = [
   ["0", "whole"],

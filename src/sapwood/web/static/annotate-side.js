@@ -5,7 +5,8 @@ import { bars, h, number, percent, plural } from "/static/dom.js";
 import { quoteWords } from "/static/given.js";
 import { plainContext, plainRule } from "/static/symbols.js";
 
-const MOST_WORDS = 6; // of a hidden state
+const MOST_WORDS = 4; // of a hidden state
+const MOST_EXAMPLES = 6; // of a label
 const MOST_CHANGES = 6; // that an alternative lists
 
 const NO_ALTERNATIVES = {
@@ -197,14 +198,14 @@ export function guidelineParts(guideline, { ongo }) {
       ? h(
           "ul",
           { class: "examples" },
-          examples.map((example) => exampleLine(example, ongo)),
+          examples.slice(0, MOST_EXAMPLES).map((example) => exampleLine(example, ongo)),
         )
       : h("p", { class: "none" }, "Not in any accepted tree yet."),
     states.length
       ? [
           h("p", { class: "small" }, "Its hidden states, and what each stands for"),
           bars(
-            states.map((state) => [saysOf(state).join(", "), state.share]),
+            states.map((state) => [saysOf(state).join(" · "), state.share]),
             { most: 1 },
           ),
         ]
