@@ -102,7 +102,7 @@ Work = Annotated[
     typer.Option(
         "--work",
         metavar="FOLDER",
-        help="Keep finished folds in this folder; the same command goes on there after an "
+        help="Keep finished folds in this folder; the same command continues there after an "
         "interruption. Not needed with -o, which keeps them beside the output until it is done.",
     ),
 ]

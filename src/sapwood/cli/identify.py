@@ -333,7 +333,7 @@ def unmix_sentences(  # noqa: PLR0913 - every option of the command is an argume
     refine: str = typer.Option(
         "none",
         metavar="HOW",
-        help=f"{', '.join(REFINEMENTS)}: go on from the closed form with sentences of all "
+        help=f"{', '.join(REFINEMENTS)}: continue from the closed form with sentences of all "
         "lengths. `moments` not for more than some twenty words.",
     ),
     top: int = typer.Option(6, min=1, metavar="N", help="Words shown in each row; --json has all."),

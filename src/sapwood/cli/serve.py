@@ -73,7 +73,7 @@ def serve_page(  # noqa: PLR0913 - every option of the command is an argument
     ),
     workers: int = typer.Option(2, min=1, metavar="N", help="Requests worked on at once."),
     queue: int = typer.Option(
-        32, min=0, metavar="N", help="Requests that may wait; more are told to come back."
+        32, min=0, metavar="N", help="Requests that may wait; more get 503 and a time to retry."
     ),
 ) -> None:
     """Open a page that shows what was learnt, and answer the same questions as JSON.

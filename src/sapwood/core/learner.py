@@ -478,7 +478,7 @@ class BudgetParameters(Estimator):
     budget: float | str | None = positional(
         default=None,
         domain=maybe(_BUDGET),
-        words="CPU seconds of this process for training, choosing and grading, without those for "
+        words="CPU seconds of this process for training, choosing and scoring, without those for "
         "compiling or loading kernels; a candidate is not begun when it would hardly end in time, "
         "and is stopped where it can be when it does not; a network has fewer passes then. The "
         "first one is trained in any case. None trains all; `auto` has what suits the size of the "
@@ -499,7 +499,7 @@ class HiddenTreeParameters(Estimator):
     refine: str = parameter(
         "none",
         one_of(REFINEMENTS),
-        "`none` for the closed form from short sentences; `moments` or `em` to go on from there "
+        "`none` for the closed form from short sentences; `moments` or `em` to continue there "
         "with all lengths.",
     )
     max_length: int = parameter(10, whole(3, 60), "Longest sentences that the refinement reads.")
@@ -561,7 +561,7 @@ class Method:
         return self.estimator(**{**self.usual, **values, **self.fixed})
 
     def train(self, values: Mapping[str, Any], data: Any, held: Any = None) -> Any:
-        """Make an estimator, and fit it: the way in which every command and the page train.
+        """Make an estimator and fit it; every command and the page train with this function.
 
         Parameters
         ----------

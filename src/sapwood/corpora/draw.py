@@ -118,7 +118,7 @@ def runs_leftwards(words: Sequence[str]) -> bool:
 
 
 def ansi(text: str, kind: str, *, colour: bool) -> str:
-    """A text in the ANSI colour of its kind, where colours are wanted and the kind has one."""
+    """A text in the ANSI colour of its kind, where colours are on and the kind has one."""
     return f"{_ANSI[kind]}{text}\x1b[0m" if colour and kind in _ANSI and text.strip() else text
 
 

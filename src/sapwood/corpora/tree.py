@@ -305,7 +305,7 @@ _set = object.__setattr__
 
 
 def is_tree(item: object) -> bool:
-    """Whether something is a tree, ours or NLTK's, which need not be installed to be told."""
+    """Whether an object is a tree of Sapwood or NLTK; NLTK need not be installed."""
     return isinstance(item, Tree) or (
         callable(getattr(item, "label", None)) and hasattr(item, "leaves")
     )
@@ -334,7 +334,7 @@ def rebuild(
     leaf: Callable[[Tree], Tree | None],
     phrase: Callable[[str, tuple[Tree, ...]], Tree | None],
 ) -> Tree | None:
-    """Build a tree anew from its leaves upwards, without recursion, so that depth is no limit.
+    """Rebuild a tree from its leaves upwards, without recursion, so that depth is no limit.
 
     `leaf` maps a tag with its word, `phrase` a label with its new children; None leaves a node out.
     A phrase without children left is dropped.

@@ -342,7 +342,7 @@ class _Dependencies:
         return _times(below, self.above)
 
     def _side(self, depth: int, u: int, v: int) -> IntArray:
-        """One side of a head, with a word at some depth; u between the two, v behind the word."""
+        """One side of a head, with a word at some depth; u between the two, v after the word."""
         around = _times(self.side[u], self.side[v])
         return _times(self._subtree(depth - 1, u, v), around)
 

@@ -66,9 +66,9 @@ def compare_methods(  # noqa: PLR0913 - every option of the command is an argume
 ) -> None:
     """Train every method with every number of states, and print a row for each.
 
-    EM keeps the iteration that parses DEV best, so its F1 flatters a little; grading is not part
+    EM keeps the iteration that parses DEV best, so its F1 flatters a little; scoring is not part
     of its time. Times are processor seconds over all threads, without compiling the kernels and
-    without choosing, once for each method, how trees are made binary; memory is the peak of the
+    without choosing, once for each method, the binarisation; memory is the peak of the
     process during the row. Ctrl-C keeps the rows that are done.
     """
     from sapwood.constituency.data.statistics import doubt_dev_trees

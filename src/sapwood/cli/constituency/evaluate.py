@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 EXAMPLES_SHOWN = 2
 
 EVALUATE_EPILOG = """\b
-Where PREDICTED has one tree a line but fewer trees than GOLD, its empty lines
+Where PREDICTED has one tree per line but fewer trees than GOLD, its empty lines
 are missing trees: error sentences for EVALB, all wrong for the strict total.
 A PREDICTED that starts with { is taken for what `sapwood parse --json` writes.
 
@@ -75,7 +75,7 @@ def evaluate_predicted(  # noqa: PLR0913 - every option of the command is an arg
     reliability: bool = typer.Option(
         False,
         "--reliability",
-        help="Also say how far the probabilities of the predicted phrases can be believed. "
+        help="Also say how well the probabilities of the predicted phrases are calibrated. "
         "Not for a PREDICTED without them: it takes the output of `sapwood parse --json`.",
     ),
     format: opt.Format = None,

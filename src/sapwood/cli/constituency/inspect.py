@@ -78,14 +78,16 @@ def inspect_file(  # noqa: PLR0913 - every option of the command is an argument
     Probabilities are conditional: of a rule or word given its symbol (and state), of a tag given
     its class of unknown words. Share is the part of all nodes of a random tree. States of the
     methods pivot and pivot-em come with the feature that each was made from. An ensemble is shown
-    as the list of its members; --member looks into one, and --label and --spectrum into the one
-    that tells most unless told otherwise.
+    as the list of its members; --member looks into one, and --label and --spectrum into the
+    most informative one by default.
     """
     if plot and not spectrum:
         raise typer.BadParameter("--plot draws singular values: it needs --spectrum")
     if card:
         if label is not None or word or spectrum or member is not None:
-            msg = "--card tells of the whole model: leave --label, --word, --spectrum, --member out"
+            msg = (
+                "--card describes the whole model: leave --label, --word, --spectrum, --member out"
+            )
             raise typer.BadParameter(msg)
         from sapwood.report import model_card
 

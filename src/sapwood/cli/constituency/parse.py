@@ -1,4 +1,4 @@
-"""`sapwood parse`: one sentence a line in, one tree a line out, as a stream."""
+"""`sapwood parse`: one sentence per line in, one tree per line out, as a stream."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Layouts (TAB between columns):
                 and with --tagged or --partial CONSTRAINT_LOGPROB
   --k-best K    RANK  SCORE  LOGPROB  TREE
                 best first, and a blank line after each sentence
-  --json        one object a line: tree, log_prob, sign, sentence_log_prob,
+  --json        one object per line: tree, log_prob, sign, sentence_log_prob,
                 fallback, kind (parsed, joined or flat), constituents with
                 their posterior probability, k_best where asked for, and
                 constraint_log_prob with --tagged or --partial; with --raw
@@ -71,7 +71,7 @@ Layouts (TAB between columns):
 
 \b
 CONSTITUENTS are the phrases of the tree, LABEL:START:END:PROBABILITY with
-blanks between them. START and END count words from 0, END is behind the
+blanks between them. START and END count words from 0, END is the position after the
 last; a label may hold colons, the three fields behind it never do.
 PROBABILITY is the posterior of the phrase, from 0 to 1: - (null in JSON)
 in a joined or flat tree, and where pruning dropped the phrase.
@@ -79,8 +79,8 @@ in a joined or flat tree, and where pruning dropped the phrase.
 \b
 Given tags and brackets: every tree has them, and all probabilities are those
 given them. CONSTRAINT_LOGPROB is the log-probability that the tree of the
-sentence has them: 0 where nothing is asked, -inf (null in JSON) where no tree
-of the model has them; the tree is then made of what was asked, kind joined.
+sentence has them: 0 without constraints, -inf (null in JSON) where no tree
+of the model has them; the tree is then made of the constraints, kind joined.
 
 \b
 --tagged takes word/TAG; the last slash separates, and word/ is free:
@@ -136,7 +136,7 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
     resume: bool = typer.Option(
         False,
         "--resume",
-        help="Write OUT.part line by line, and go on there if a run was interrupted; the same "
+        help="Write OUT.part line by line, and continue there if a run was interrupted; the same "
         "command continues. Needs FILE and -o. Not for short runs.",
     ),
     trees: bool | None = typer.Option(
@@ -201,11 +201,11 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
         2000.0,
         min=0.0,
         metavar="MB",
-        help="A sentence whose chart needs more gets a flat tree; each job may use so much.",
+        help="A sentence whose chart needs more gets a flat tree; this is the limit of each job.",
     ),
     as_json: opt.Json = False,
 ) -> None:
-    """Parse sentences: one a line in, one bracketed tree a line out, in order.
+    """Parse sentences: one per line in, one bracketed tree per line out, in order.
 
     Every sentence gets a tree: where the grammar has no parse, its best pieces are joined under one
     root, and stderr counts such trees. Words are separated by blanks, tokenised as in the treebank,
@@ -280,7 +280,7 @@ class _Given:
         elif (self.tagged or self.partial) and text.is_raw:
             message = "the words are tokenised already; leave --raw and --tokenizer out"
         elif self.partial and text.trees:
-            message = "reads the brackets itself, one sentence a line; leave --trees out"
+            message = "reads the brackets itself, one sentence per line; leave --trees out"
         if message:
             raise typer.BadParameter(message, param_hint=option)
 
@@ -288,7 +288,7 @@ class _Given:
     def joined(self) -> str:
         """Why a tree was joined from pieces."""
         if self.tagged or self.partial:
-            return "no tree of the model has what was asked; it is joined with the best pieces"
+            return "no tree satisfies the constraints; they are joined with the best pieces"
         return "the grammar has no parse for the sentence; its best pieces, side by side"
 
     def sentences(self, text: Text, file: str, parser: Parser) -> Iterator[Sentence]:

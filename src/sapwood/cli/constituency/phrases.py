@@ -53,7 +53,7 @@ def print_phrases(  # noqa: PLR0913 - every option of the command is an argument
         "--label",
         "-l",
         metavar="LABEL",
-        help="A phrase or tag that is wanted, such as NP; may be given several times.",
+        help="A phrase or tag to list, such as NP; may be given several times.",
         show_default="all phrases, without tags",
     ),
     least: float = typer.Option(
@@ -77,12 +77,12 @@ def print_phrases(  # noqa: PLR0913 - every option of the command is an argument
     scheduler: opt.SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Print the phrases of a text with their probability and their place, one a row.
+    """Print the phrases of a text with their probability and their place, one per row.
 
     Columns, separated by tabs, with a header: sentence (from 1), label, start and end (words of the
     sentence, from 0), char_start and char_end (characters of the text, from 0), probability, text.
-    The probability is the posterior of the phrase, NA where there is none. --json writes an object
-    a row instead; there the text of a phrase has its own blanks and line ends.
+    The probability is the posterior of the phrase, NA where there is none. --json writes one object
+    per row instead; there the text of a phrase has its own blanks and line ends.
     """
     from sapwood.constituency.report.phrases import PHRASE_COLUMNS, check_labels
 

@@ -80,7 +80,7 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
     ),
     binarise: Binarise | None = typer.Option(
         None,
-        help="Grow phrases outward from their head child, or branch one way. Not for crf and "
+        help="Grow phrases outward from their head child, or branch to one side. Not for crf and "
         "encoder, which hardly depend on it.",
         show_default="chosen on held trees, else head",
     ),
@@ -174,7 +174,7 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
     for file, rest in ((out, others), *((other, [out]) for other in others)):
         check_files(*treebanks, dev, out=file, others=rest, force=force, is_model=True)
     if patience and not dev:
-        msg = "it needs trees to grade on"
+        msg = "it needs trees to score on"
         raise typer.BadParameter(msg + ": add --dev FILE", param_hint="--patience")
     from sapwood.constituency.data.transform import Transform
     from sapwood.constituency.learn.training_data import LexiconSettings
@@ -215,7 +215,7 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
 
 
 def _dev_lines(report: dict[str, Any]) -> Iterator[str]:
-    """Scores on dev trees, one a line."""
+    """Scores on dev trees, one per line."""
     dev = report["dev"]
     rows = {
         "F1 (EVALB)": f"{dev['f1']:.2f}",

@@ -46,7 +46,7 @@ Examples:
   sapwood depend parse parser.sapwood begun.conllu --partial --json
 
 \b
---json writes one object a line: words, upos, xpos, heads (0 is the root),
+--json writes one object per line: words, upos, xpos, heads (0 is the root),
 relations, posteriors (of each word's head), constraint_log_prob (natural
 logarithm of the probability of the heads and relations that were kept, given
 the sentence; 0 without --partial), and k_best where --n-best asks for it;
@@ -69,7 +69,7 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     file: str = typer.Argument(
         "-",
         metavar="[FILE]",
-        help="CoNLL-U, with --text one sentence a line, or with --raw any text; - for stdin.",
+        help="CoNLL-U, with --text one sentence per line, or with --raw any text; - for stdin.",
     ),
     *,
     out: opt.Out = None,
@@ -77,7 +77,7 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     text: bool = typer.Option(
         False,
         "--text",
-        help="FILE has one sentence a line, words separated by blanks. Not for text that is not "
+        help="FILE has one sentence per line, words separated by blanks. Not for text that is not "
         "tokenised as the treebank is.",
     ),
     raw: opt.Raw = False,
@@ -346,7 +346,7 @@ def score_arcs(
 ) -> None:
     """Print the natural logarithm of the probability of each tree's words, given its arcs.
 
-    One a line. A spectral model has weights instead of probabilities, and some are negative: each
+    One per line. A spectral model has weights instead of probabilities, and some are negative: each
     line is then the logarithm of the absolute weight, TAB, and its sign (+, - or 0). Tags that the
     model has never seen have the probability of half a training word.
     """

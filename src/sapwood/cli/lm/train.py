@@ -82,7 +82,8 @@ def count_ngrams(  # noqa: PLR0913 - every option of the command is an argument
     """Count the n-grams of a text, in bounded memory.
 
     What is counted so far is kept in COUNTS.part while the command runs. If it is stopped, the same
-    command goes on from there. Counts are the same for any number of jobs, machines and any memory.
+    command continues from there. Counts are the same for any number of jobs, machines and any
+    memory.
     """
     meter, n_bytes = Meter(), parse_size(memory)
     check_files(*texts, out=out, suffixes=TEXT_SUFFIXES, force=force)

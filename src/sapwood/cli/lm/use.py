@@ -28,8 +28,8 @@ Texts = Annotated[
     list[str],
     typer.Argument(
         metavar="TEXT",
-        help="Tokens apart by blanks, a sentence a line: files (also .gz, .xz, .bz2, .zst), quoted "
-        "globs, folders, or - for stdin.",
+        help="Tokens separated by blanks, one sentence per line: files (also .gz, .xz, .bz2, "
+        ".zst), quoted globs, folders, or - for stdin.",
     ),
 ]
 Stream = Annotated[
@@ -216,7 +216,7 @@ def sample_text(
         200, min=1, metavar="N", help="Words of the longest; of a stream, of every one."
     ),
 ) -> None:
-    """Draw sentences from a model, one a line."""
+    """Draw sentences from a model, one per line."""
     import numpy as np
 
     loaded = load_language_model(model)

@@ -75,7 +75,9 @@ class SpanEncoder(OnPlainGrammar):
     rate: float = parameter(
         0.003, between(0, 1, "(]"), "Learning rate of Adam; falls to 0 in a straight line."
     )
-    dropout: float = parameter(0.2, between(0, 1, "[)"), "Share of numbers that are left out.")
+    dropout: float = parameter(
+        0.2, between(0, 1, "[)"), "Dropout: fraction of numbers that are zeroed."
+    )
     encoder: WordSource | str | Path | None = parameter(
         None,
         ANYTHING,
@@ -132,7 +134,7 @@ class RightTrees(NamedTuple):
     sentences
         Words.
     labels
-        Chains that are told apart.
+        Chains that are distinguished.
     tags
         Names.
     tag
@@ -252,7 +254,7 @@ class SpanTrainer(NetworkTrainer):
         return self.encode_backward(batch, loss, d_states, right, n_words)
 
     def _tree_loss(self, sentences: IntArray, scores: Real) -> tuple[float, Real]:
-        """Negative log of the shares of the right trees, and its gradient by the scores."""
+        """Negative log-probability of the gold trees, and its gradient by the scores."""
         trees = self.trees
         first, end = trees.starts[sentences], trees.starts[sentences + 1]
         n = self.words.starts[sentences + 1] - self.words.starts[sentences] - 2  # without marks

@@ -109,7 +109,7 @@ class PCFG(TreebankEstimator):
     binarise: str | None = parameter(
         None,
         maybe(one_of(BINARISATIONS)),
-        "How trees are made binary, see `Transform`; None keeps what the treebank was read with.",
+        "The binarisation, see `Transform`; None keeps what the treebank was read with.",
     )
     horizontal: int | None = parameter(
         None, maybe(whole(0)), "Sisters that a half-built phrase remembers; None keeps that too."

@@ -103,7 +103,7 @@ class UnsupervisedWCFG(RankParameters):
     refine: str = parameter(
         "none",
         one_of(("none", "values")),
-        "`values` goes on from there: fits the values of strings to their frequencies.",
+        "`values` continues from there: fits the values of strings to their frequencies.",
     )
 
     def fit(self, strings: Any, *, n: float | None = None) -> Self:

@@ -8,7 +8,7 @@ Notation (Dhillon et al. 2011 and 2012; square roots as Stratos et al. 2015 have
     a          1/2: all counts are taken to this power before anything else
 
     cca        U = C_ww^-1/2 times left singular vectors of C_ww^-1/2 C_wc C_cc^-1/2
-    two-step   first CCA of what is left of a word and what is right of it, then of the word and
+    two-step   first CCA of the left and the right neighbours of a word, then of the word and
                the k best directions of both
     bigram     left singular vectors of N_1, words given the next one
     lr-mvl     two-step with all words on each side, exponentially smoothed: from vectors A, smooths
@@ -133,7 +133,7 @@ def _total(what: str, engine: Engine, task: Any, source: _Source, *common: Any) 
         if "no shards" not in str(error):
             raise
         msg = "no sentences: nothing can be learnt"
-        raise SapwoodError(msg, hint="give tokenised text, one sentence a line") from error
+        raise SapwoodError(msg, hint="give tokenised text, one sentence per line") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +146,8 @@ class ContextCounts:
     words : [n]
         Rows of a vocabulary.
     pairs
-        For distances 1, 2, ...: sparse [n, n], a word and the word so many places behind it, in the
-        same sentence.
+        For distances 1, 2, ...: sparse [n, n], a word and the word at that distance after it, in
+        the same sentence.
     """
 
     n_sentences: int
@@ -315,7 +315,7 @@ class WordEmbedding(Estimator):
         Parameters
         ----------
         text
-            Lists of words, one a sentence; or one or several paths of files with a tokenised
+            Lists of words, one per sentence; or one or several paths of files with a tokenised
             sentence a line (also `.gz`, `.xz`, `.bz2`, `.zst`), globs, folders of text, or `-`.
         """
         distances = {"cca": self.window, "two-step": 2 * self.window, "bigram": 1, "lr-mvl": 1}
@@ -335,7 +335,7 @@ class WordEmbedding(Estimator):
             )
             if not counts.pairs[0].nnz:
                 msg = "no sentence has two words: nothing stands beside anything"
-                raise SapwoodError(msg, hint="give tokenised text, one sentence a line")
+                raise SapwoodError(msg, hint="give tokenised text, one sentence per line")
             context = None
             if self.method == "lr-mvl":
                 numbered = NumberedText.write(source, engine, known, Path(folder))
