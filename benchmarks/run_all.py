@@ -56,6 +56,7 @@ PLAN = (
     ("small_treebanks.py", ("--sizes", "25", "--draws", "1"), ()),
     ("twin_states.py", (), ("--corpora", "ptb")),
     ("dependency_parsing.py", ("--corpus", "ud_french_sequoia"), ("--oracle", "300")),
+    ("arc_networks.py", ("--corpus", "ud_vietnamese_vtb", "--words", "4000"), ()),
     ("ladder.py", ("--trees", "500", "--passes", "4"), ("--folds", "5")),
     ("identify.py", (), ("--long", "--wide", "--floats")),
     ("unmixing.py", ("--part", "exact"), ()),

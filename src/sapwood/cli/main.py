@@ -163,7 +163,7 @@ opt.add_commands(
     ("evaluate", evaluate.evaluate_predicted, evaluate.EVALUATE_EPILOG,
      "Score predicted trees as EVALB does."),
     ("compare", compare.compare_methods, compare.COMPARE_EPILOG,
-     "Set methods and numbers of states side by side."),
+     "Compare methods and numbers of states."),
     ("score", use.score_file, use.SCORE_EPILOG, "Print log-probabilities of trees or sentences."),
     ("surprisal", surprisal.print_surprisal, surprisal.SURPRISAL_EPILOG,
      "Print how unexpected each word of a text is."),
@@ -177,12 +177,12 @@ opt.add_commands(
     ("words", corpora.write_words, corpora.WORDS_EPILOG,
      "Write the sentences of a treebank, one per line."),
     ("identify", identify.identify_models, identify.IDENTIFY_EPILOG,
-     "Tell whether a model can be learnt at all."),
+     "Compute whether a model can be learnt at all."),
     ("unmix", identify.unmix_sentences, identify.UNMIX_EPILOG,
      "Learn a model with hidden trees from plain sentences."),
-    ("embed", embed.embed_words, embed.EMBED_EPILOG, "Learn vectors of words from plain text."),
+    ("embed", embed.embed_words, embed.EMBED_EPILOG, "Learn word vectors from plain text."),
     ("serve", serve.serve_page, serve.SERVE_EPILOG,
-     "Open a page that shows what was learnt, with a JSON API."),
+     "Open a web page that shows what models have learnt, with a JSON API."),
     ("doctor", doctor.show_installation, doctor.DOCTOR_EPILOG,
      "Show versions and folders; compile the kernels."),
 )  # fmt: skip
@@ -200,7 +200,7 @@ def run_command_line() -> NoReturn:
         status = _end_of_command()
         notice.finish()
         _leave(INTERRUPTED if status and was_interrupted() else status)
-    except KeyboardInterrupt:  # before anybody listened, or while another was being handled
+    except KeyboardInterrupt:  # before the handler was set, or during another interrupt
         _leave(INTERRUPTED)
 
 
@@ -401,7 +401,7 @@ def handle_interrupts() -> None:
 
 
 def was_interrupted() -> bool:
-    """Whether Ctrl-C was pressed: what went wrong after that is no fault of anybody."""
+    """Whether Ctrl-C was pressed; errors after that are consequences of the interrupt."""
     return _interrupted.is_set()
 
 

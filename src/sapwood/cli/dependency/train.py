@@ -9,7 +9,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, echo_encoder_trial, echo_seconds
-from sapwood.cli.inputs import ArcReading, as_kind, check_files, load_any, open_given
+from sapwood.cli.inputs import ArcReading, check_files, load_kind, open_given
 from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import count
 from sapwood.core.model_card import with_provenance
@@ -49,8 +49,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         None,
         metavar="TIME",
         help="CPU time that best may take in all, all threads together, as 90s, 5m, 1h, or none. "
-        "Where it is too short, there is one network instead of two, which makes fewer passes, or "
-        "none.",
+        "With too little time, there is one network instead of two, with fewer passes, or none.",
         show_default="grows with the treebank: ten thousand sentences take about half an hour",
     ),
     passes: int | None = typer.Option(
@@ -70,7 +69,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     ),
     seen: Literal["tags", "words", "both"] | None = typer.Option(
         None,
-        help="What hidden states generate of a word. Only for latent, spectral and em.",
+        help="What a hidden state generates of a word. Only for latent, spectral and em.",
         show_default="tags",
     ),
     tags: Literal["upos", "xpos"] | None = typer.Option(
@@ -95,8 +94,8 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     embed: str | None = typer.Option(
         None,
         metavar="U",
-        help="Vectors of words, as `sapwood embed` writes them: words with like vectors share "
-        "features. Not for em, and not for vectors of the treebank's own text, which gain nothing.",
+        help="Word vectors of `sapwood embed`: words with similar vectors share features. Not for "
+        "em; vectors of the treebank's own text gain nothing.",
     ),
     dev: str | None = typer.Option(
         None,
@@ -118,9 +117,9 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
 ) -> None:
     """Learn a dependency parser, with its tagger, and write it to a model file.
 
-    Only forms, tags, heads and relations are read. Trees that are not projective are lifted: the
-    parser gives projective trees. It learns from predicted tags, by taggers that have not seen the
-    sentence.
+    Only forms, tags, heads and relations are read. Trees that are not projective are lifted,
+    because the parser gives projective trees. The parser learns from predicted tags, of taggers
+    that have not seen the sentence.
 
     The methods spectral and em learn a model of trees with hidden states instead of a parser:
     `sapwood depend score` prints its log-probabilities, and `sapwood inspect` shows its states.
@@ -168,22 +167,23 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
             tokenisation=recognise_convention([bank.words]),
         )  # fmt: skip
         phases.save(model, out, force=force)
+        if gold is None and not as_json:
+            return
         report: dict[str, Any] = meter.as_dict() | facts
         if gold is not None:
             with phases.phase(f"{'parsing' if what == 'member' else 'scoring'} dev") as notes:
                 report["dev"] = score_on_arcs(model, gold, where)
                 notes.append(count(len(gold), "sentence"))
-    if as_json or "dev" in report:
-        show(report, _dev_lines, as_json=as_json)
+    show(report, _dev_lines, as_json=as_json)
 
 
 def _load_eigenwords(name: str) -> Eigenwords:
     from sapwood.corpora.eigenwords import Eigenwords
 
-    hint = "`sapwood embed TEXT -o U` makes such a file"
-    found = as_kind(
-        load_any(name, "`sapwood embed`"), Eigenwords, name, "vectors of words", hint, "dependency"
-    )
+    found = load_kind(
+        name, Eigenwords, "vectors of words", room="dependency", writer="`sapwood embed`",
+        hint="`sapwood embed TEXT -o U` makes such a file",
+    )  # fmt: skip
     return cast("Eigenwords", found)
 
 

@@ -50,8 +50,9 @@ Memory = Annotated[
     str,
     typer.Option(
         metavar="SIZE",
-        help="Memory to count in, from 512M; what is more lies on disk. With little, fewer cores "
-        "are used. Millions of words take more besides. Counts do not depend on it.",
+        help="Memory for counting, at least 512M; the rest goes to disk. With little memory, "
+        "fewer cores are used. Millions of different words take more. Counts do not depend "
+        "on it.",
     ),
 ]
 
@@ -81,9 +82,9 @@ def count_ngrams(  # noqa: PLR0913 - every option of the command is an argument
 ) -> None:
     """Count the n-grams of a text, in bounded memory.
 
-    What is counted so far is kept in COUNTS.part while the command runs. If it is stopped, the same
-    command continues from there. Counts are the same for any number of jobs, machines and any
-    memory.
+    Partial counts are kept in COUNTS.part while the command runs, and the same command continues
+    from them after an interruption. Counts do not depend on the number of jobs and machines or on
+    the memory.
     """
     meter, n_bytes = Meter(), parse_size(memory)
     check_files(*texts, out=out, suffixes=TEXT_SUFFIXES, force=force)
@@ -98,7 +99,7 @@ def count_ngrams(  # noqa: PLR0913 - every option of the command is an argument
             folder.mkdir(exist_ok=True)
         except OSError as error:
             msg = f"cannot make the folder {folder}: {error.strerror}"
-            hint = "remove what is there, or choose another output"
+            hint = "remove the file of that name, or choose another output"
             raise SapwoodError(msg, hint=hint) from error
         with phases.phase("counting") as notes:
             try:
@@ -132,8 +133,8 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
     source: list[str] = typer.Argument(
         ...,
         metavar="COUNTS|TEXT...",
-        help="A file that `sapwood lm count` wrote, or text: tokens apart by blanks, a sentence a "
-        "line, also compressed; - for stdin.",
+        help="A file that `sapwood lm count` wrote, or text: tokens separated by blanks, one "
+        "sentence per line, also compressed; - for stdin.",
     ),
     *,
     out: opt.ModelFile,
@@ -167,12 +168,12 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
     held_out: str | None = typer.Option(
         None,
         metavar="TEXT",
-        help="Text that decides when EM ends, how models are smoothed and how they are mixed. Not "
-        "a part of the training text. Without it, some n-grams of the training text are held out; "
-        "give it where you can.",
+        help="Held-out text that sets the number of EM iterations, the smoothing and the mixture "
+        "weights; no part of the training text. Without it, some n-grams of the training "
+        "text are held out, which is less accurate.",
     ),
     min_count: int = typer.Option(
-        2, min=1, metavar="N", help="Words seen less often are the unknown word."
+        2, min=1, metavar="N", help="Words seen less often become the unknown word."
     ),
     stream: Stream = False,
     seed: int = typer.Option(0, min=0, metavar="N", help="Seed of random starts."),
@@ -193,7 +194,7 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
     if device not in {None, "cpu"}:
         from sapwood.lm.learn.device import import_torch
 
-        import_torch(device)  # what is missing is told before anything is counted
+        import_torch(device)  # so that a missing device is an error before anything is counted
     meter = Meter()
     check_files(*source, held_out, out=out, suffixes=TEXT_SUFFIXES, force=force, is_model=True)
     from sapwood.lm.data.counting import read_counts

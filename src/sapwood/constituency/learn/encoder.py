@@ -70,19 +70,17 @@ class SpanEncoder(OnPlainGrammar):
         maybe(whole(1)),
         "Passes over the training trees. None chooses: about 1.6 million words, in 8 to 30 passes.",
     )
-    width: int = parameter(200, whole(1), "Numbers that an LSTM remembers, in each direction.")
-    hidden: int = parameter(250, whole(1), "Numbers in the hidden layer that scores spans.")
+    width: int = parameter(200, whole(1), "Size of the LSTM's hidden state in each direction.")
+    hidden: int = parameter(250, whole(1), "Size of the hidden layer that scores spans.")
     rate: float = parameter(
-        0.003, between(0, 1, "(]"), "Learning rate of Adam; falls to 0 in a straight line."
+        0.003, between(0, 1, "(]"), "Learning rate of Adam, which decays linearly to 0."
     )
-    dropout: float = parameter(
-        0.2, between(0, 1, "[)"), "Dropout: fraction of numbers that are zeroed."
-    )
+    dropout: float = parameter(0.2, between(0, 1, "[)"), "Dropout rate.")
     encoder: WordSource | str | Path | None = parameter(
         None,
         ANYTHING,
-        "A pretrained encoder, whose vectors of the words the network reads besides its own: the "
-        "folder, or a `PretrainedEncoder`. Or word vectors: the file, or `StaticVectors`.",
+        "A pretrained encoder, whose word vectors the network reads beside its own: its folder, "
+        "or a `PretrainedEncoder`. Or static word vectors: the file, or `StaticVectors`.",
     )
     on_iteration: Callable[..., Any] | None = former_callback("on_iteration")
 

@@ -133,9 +133,9 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
     encoder: WordSource | str | Path | None = parameter(
         None,
         ANYTHING,
-        "A pretrained encoder, whose vectors of the words all networks read besides their own: the "
-        "folder, or a `PretrainedEncoder`. Or word vectors: the file, or `StaticVectors`. It is "
-        "left out where it does not help on held-out trees of the treebank.",
+        "A pretrained encoder, whose word vectors all networks read beside their own: its folder, "
+        "or a `PretrainedEncoder`. Or static word vectors: the file, or `StaticVectors`. It is "
+        "left out if it does not help on held-out trees of the treebank.",
     )
     plan: Sequence[Candidate] | None = parameter(
         None, ANYTHING, "The candidates; None for the plan that comes with Sapwood."

@@ -121,7 +121,7 @@ def stream_arcs(
     skipped: list[CorpusError] | None = None,
     left_out: list[str] | None = None,
 ) -> Iterator[Arcs]:
-    """Read sentences one by one, so that only one of them is in memory; an empty file has none.
+    """Stream sentences with one in memory at a time; an empty file yields none.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def stream_partial_arcs(
     skipped: list[CorpusError] | None = None,
     left_out: list[str] | None = None,
 ) -> Iterator[T]:
-    """Read sentences whose heads and relations may be missing, one by one; an empty file has none.
+    """Stream sentences whose heads and relations may be missing; an empty file yields none.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ class ArcEstimator(Estimator):
     embeddings: Eigenwords | None = parameter(
         None,
         maybe(Domain("Eigenwords", lambda value: isinstance(value, Eigenwords))),
-        "Vectors of words, such as those of a large text; words with like vectors share features.",
+        "Word vectors, such as those of a large text; words with similar vectors share features.",
     )
     on_pass: Callable[..., Any] | None = former_callback("on_pass")
 
@@ -217,14 +217,17 @@ class ArcEnsemble(ArcEstimator):
         default=None,
         domain=maybe(Domain("a number of seconds above 0", between(0, inf, "(]").test)),
         words="CPU seconds of all threads (wall-clock seconds on a cluster). A member that would "
-        "hardly end in time is not begun, but the first one is always trained. None trains all.",
+        "not finish in time is skipped, but the first one is always trained. None trains "
+        "all.",
         kw_only=False,
     )
     members: int = parameter(
-        1, whole(1, 100), "Parsers by features that are averaged beside the networks, at most."
+        1,
+        whole(1, 100),
+        "Maximum number of feature-based parsers that are averaged with the networks.",
     )
     passes: int = parameter(
-        5, whole(1), "Passes of each member by features over the training sentences."
+        5, whole(1), "Passes of each feature-based member over the training sentences."
     )
     folds: int = parameter(
         3,
@@ -247,8 +250,8 @@ class ArcEnsemble(ArcEstimator):
     encoder: WordSource | str | Path | None = parameter(
         None,
         ANYTHING,
-        "A pretrained encoder, whose vectors of the words the network reads besides its own: the "
-        "folder, or a `PretrainedEncoder`. Or word vectors: the file, or `StaticVectors`.",
+        "A pretrained encoder, whose word vectors the network reads beside its own: its folder, "
+        "or a `PretrainedEncoder`. Or static word vectors: the file, or `StaticVectors`.",
     )
     spent: float = parameter(
         0.0, at_least(0), "Seconds of the budget that were used before `fit`, such as for reading."
@@ -290,7 +293,7 @@ class ArcEnsemble(ArcEstimator):
     def _given_vectors(
         self, trainer: ArcTrainer, source: WordSource, jobs: int
     ) -> TrainingVectors | None:
-        """Vectors of the training sentences; None where they do not help on held-out ones."""
+        """Vectors of the training sentences; None if they do not help on held-out sentences."""
         bank = trainer.data.bank
         split = TrialSplit.of(np.diff(bank.offsets).tolist())
         if split is not None:
@@ -313,7 +316,7 @@ class ArcEnsemble(ArcEstimator):
         jobs: int,
         given: TrainingVectors | None,
     ) -> EncoderMember | None:
-        """The networks, with as many passes as there is time for; None without time."""
+        """Train the networks for as many passes as the budget allows; None if it allows none."""
         if self.encoder_passes == 0:
             return None
         settings = ArcNetworkSettings()

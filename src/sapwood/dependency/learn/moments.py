@@ -63,15 +63,17 @@ class WordParameters(Estimator):
         default=8, domain=whole(1, MAX_STATES), words="Hidden states of a word.", kw_only=False
     )
     min_count: int = parameter(
-        5, whole(1), "Words seen less often are taken for their class of unknown words."
+        5, whole(1), "Words seen less often are replaced by their class of unknown words."
     )
     style: str = parameter(
-        "generic", one_of(STYLES), "How unknown words are classed: by English endings, or by any."
+        "generic",
+        one_of(STYLES),
+        "Classes of unknown words: by English suffixes, or by the last letters of any language.",
     )
-    seed: int = parameter(0, whole(0), "Seed of the random numbers, where any are drawn.")
+    seed: int = parameter(0, whole(0), "Seed of the random numbers.")
 
     def _place(self, trees: SeenTrees, n_symbols: int) -> tuple[Engine, Placed, ArcCounts]:
-        """The engine, the shards where it has put them, and their counts."""
+        """The engine, the shards placed on it, and their counts."""
         engine = self._engine()
         placed = engine.place(trees.shards(SHARD_WORDS))
         return engine, placed, engine.total(ArcCounts.of, placed, n_symbols)
@@ -80,15 +82,15 @@ class WordParameters(Estimator):
 class ArcParameters(WordParameters):
     """Parameters of learners from dependency trees."""
 
-    seen: str = parameter("tags", one_of(SEEN), "What is seen of a word: tags, words or both.")
+    seen: str = parameter("tags", one_of(SEEN), "What is observed of a word: tags, words or both.")
     tag_column: str = parameter(
         "upos", one_of(TAG_COLUMNS), "The tags: universal ones, or those of the language."
     )
     valence: bool = parameter(
         False,
         FLAG,
-        "Whether the numbers of a word's left and right children are seen as well: then trees are "
-        "weighed by their shapes too, which the paper's model does not.",
+        "Whether the numbers of a word's left and right children are observed too, so that the "
+        "shape of a tree counts, unlike in the paper's model.",
     )
 
     def _see(self, trees: ArcBankLike) -> tuple[ArcBank, Seen]:
@@ -185,7 +187,7 @@ class ArcEMParameters(Estimator):
     start: str = parameter(
         "random",
         one_of(("random", "spectral")),
-        "Where EM begins: from noise, or from the spectral estimate made into probabilities.",
+        "Initial values of EM: noise, or the spectral estimate turned into probabilities.",
     )
     on_iteration: Callable[..., Any] | None = former_callback("on_iteration")
 
@@ -249,7 +251,7 @@ class ArcCounts(FieldSums):
 
 @dataclass(frozen=True, eq=False)
 class TripleSums(FieldSums):
-    """Sums over all pairs of a left and a right child of one head; `+` joins shards.
+    """Sums over all pairs of a left and a right child of a head; `+` joins shards.
 
     Attributes
     ----------
@@ -321,7 +323,7 @@ class TripleSums(FieldSums):
 
 @dataclass(frozen=True, eq=False)
 class ChainSums(FieldSums):
-    """Sums over three words in a row, each below the one before it; `+` joins shards.
+    """Sums over chains of three words, each a child of the previous; `+` joins shards.
 
     Attributes
     ----------
@@ -434,7 +436,7 @@ def _arcs(up: IntArray) -> tuple[Any, Any]:
 
 
 def _indicator(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
-    """A sparse matrix with a 1 at each place; columns below 0 are left out."""
+    """A sparse matrix with a 1 in column k of row i; negative columns are skipped."""
     kept = columns >= 0
     ones = np.ones(int(kept.sum()))
     return sparse.csr_array((ones, (rows[kept], columns[kept])), shape=shape)

@@ -88,7 +88,7 @@ class KneserNey(LanguageEstimator):
         default=3, domain=whole(1, 5), words="Words of an n-gram.", kw_only=False
     )
     is_modified: bool = parameter(
-        True, FLAG, "Discounts apart for counts of 1, 2 and more; False for one of all counts."
+        True, FLAG, "Separate discounts for counts of 1, 2 and more; False for one discount."
     )
 
     def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:

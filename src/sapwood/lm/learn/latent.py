@@ -50,10 +50,10 @@ NGRAM_WORD = 45  # bytes for each word of each n-gram while levels are interpola
 # parameters that a model's record has, and their names there
 RECORDED = {"order": "order", "n_states": "states", "n_blocks": "blocks", "seed": "seed"}
 DEVICE = Domain("cpu or a name that PyTorch knows, such as cuda", lambda x: isinstance(x, str))
-DEVICE_WORDS = "Where EM runs: cpu, or cuda for a GPU, which rounds differently."
+DEVICE_WORDS = "Where EM runs: cpu, or cuda for a GPU, whose rounding differs."
 BLOCKS_WORDS = (
-    "Parts of the states that are learnt apart, each from its own start; 1 is the plain model, "
-    "None one for every 32 states, at most 8."
+    "Blocks of states that are learnt separately, each from its own start; 1 is the plain model, "
+    "None takes one for every 32 states, at most 8."
 )
 # Arrays of 4-byte numbers, [words or pairs of words, states], that are held at once: as measured.
 STATE_COPIES, PAIR_COPIES = 6, 6
@@ -203,7 +203,7 @@ class LatentTrigram(EMBigram):
 
     least_order: ClassVar[int] = 3
     strength: float = parameter(
-        4.0, at_least(0), "Words that the nearer word's states count for in a pair."
+        4.0, at_least(0), "Weight of the nearer word's states in a pair, in words."
     )
     min_pair_count: int = parameter(2, whole(1), "How often a pair must be seen.")
     pair_iterations: int = parameter(4, whole(1), "EM iterations for the states of pairs.")
