@@ -246,7 +246,7 @@ def _read_strings(file: str) -> Counter[tuple[str, ...]]:
         raise
     if not found:
         msg = f"{name}: no strings"
-        raise SapwoodError(msg, hint="give one string per line, its symbols apart by blanks")
+        raise SapwoodError(msg, hint="give one string per line, its symbols separated by blanks")
     return found
 
 

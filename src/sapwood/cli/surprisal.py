@@ -103,7 +103,7 @@ def print_surprisal(  # noqa: PLR0913 - every option of the command is an argume
         raise typer.BadParameter("not together with --tokenizer", param_hint="--join")
     text = Text(None, raw, RawText(tokenizer, splitter, one_per_line, tokens))
     if not 0.0 <= restart <= LARGEST_RESTART:
-        msg = f"{restart:g} is no probability from 0 to {LARGEST_RESTART}"
+        msg = f"{restart:g} is not a probability from 0 to {LARGEST_RESTART}"
         raise typer.BadParameter(msg, param_hint="--restart")
     loaded = _load(model)
     if restart and isinstance(loaded, LanguageModel):

@@ -498,7 +498,7 @@ def open_part(
                     file.flush()
                 n_kept, _ = complete_records(part, is_block=is_block)
                 kept = f"{count(n_kept, 'line')} done, in {part}"
-                tell(f"{kept}; the same command continues there")
+                tell(f"{kept}; the same command continues it")
                 raise
         give_name(part, path)
         note.unlink(missing_ok=True)

@@ -73,7 +73,7 @@ def _read_file(source: Source, has_phrases: bool) -> Iterator[Predicted]:
             return
         if has_phrases and first:
             raise CorpusError(
-                "trees without the probabilities that --reliability is about",
+                "the trees have no probabilities, which --reliability needs",
                 file=name,
                 hint=WITH_JSON,
             )
