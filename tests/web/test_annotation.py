@@ -29,7 +29,7 @@ class Desk:
         self.store = ModelStore(files)
         for loaded in bundled_models():
             self.store.add(loaded)
-        limits = Limits()
+        limits = Limits(seconds=120.0)  # kernels may be compiled, and other tests may run
         self.state = ServerState(self.store, limits, folder)
         self.client = Client(Guard(make_app(self.state), limits))
 
