@@ -37,7 +37,7 @@ from sapwood.constituency.annotation.errors_expected import errors_of_sentences
 from sapwood.constituency.annotation.grammar import (
     PLANS,
     AnnotationGrammar,
-    MemberPlan,
+    GrammarPlan,
     Plan,
 )
 from sapwood.corpora.tree import Tree
@@ -148,11 +148,11 @@ def run_actions(corpus: str, seed: int, pool: int, n_trees: int) -> dict[str, An
     return {"n_trees": n_trees, **means, "cpu_seconds": round(process_time() - began, 1)}
 
 
-METHODS: dict[str, tuple[MemberPlan, ...]] = {
-    "pcfg h0": (MemberPlan("pcfg", 1, 0),),
-    "pcfg h1": (MemberPlan("pcfg", 1, 1),),
-    "cluster h0": (MemberPlan("cluster", 4, 0),),
-    "cluster h1": (MemberPlan("cluster", 4, 1),),
+METHODS: dict[str, tuple[GrammarPlan, ...]] = {
+    "pcfg h0": (GrammarPlan("pcfg", 1, 0),),
+    "pcfg h1": (GrammarPlan("pcfg", 1, 1),),
+    "cluster h0": (GrammarPlan("cluster", 4, 0),),
+    "cluster h1": (GrammarPlan("cluster", 4, 1),),
     "two h0": PLANS[1].members,
     "two h1": tuple(member for member in PLANS[2].members if member.horizontal),
     "four": PLANS[2].members,

@@ -12,6 +12,7 @@ import pytest
 from tests.web.servers import Client
 
 import sapwood as sw
+from sapwood.core.errors import SapwoodError
 from sapwood.web.app import ServerState, make_app
 from sapwood.web.guard import BYTES, Guard, Limits
 from sapwood.web.models import ModelStore, bundled_models
@@ -28,7 +29,7 @@ class Desk:
         self.store = ModelStore(files)
         for loaded in bundled_models():
             self.store.add(loaded)
-        limits = Limits()
+        limits = Limits(seconds=120.0)  # kernels may be compiled, and other tests may run
         self.state = ServerState(self.store, limits, folder)
         self.client = Client(Guard(make_app(self.state), limits))
 
@@ -307,6 +308,8 @@ def test_a_project_that_cannot_be_made_leaves_nothing(
         ("/edit", {"id": "s1", "revision": -1, "action": {"type": "skip"}}, 422),
         ("/edit", {"id": "s1", "revision": 0, "action": {"type": "replace", "tree": "(" * 50_000}},
          422),
+        ("/edit", {"id": "s1", "revision": 0, "action": {"type": "accept", "tree": "(S " * 10**6}},
+         422),
         ("/labels", {"id": "s1"}, 422),
         ("/labels", {"id": "s1", "start": 5, "end": 2}, 422),
         ("/labels", {"id": "s1", "start": 0, "end": 99}, 422),
@@ -401,6 +404,31 @@ def test_a_server_without_a_folder_says_what_to_do(tmp_path: Path) -> None:
     assert answer.status_code == 422
     assert "--project" in answer.json()["hint"]
     state.stop()
+
+
+def test_a_project_whose_start_model_is_gone_opens(desk: Desk, tmp_path: Path) -> None:
+    desk.make(start={"model": "bundled-cluster"})
+    desk.state.stop()
+    state = ServerState(ModelStore(tmp_path / "files"), Limits(), tmp_path / "project")
+    try:
+        found = state.project.summary()
+        assert found["counts"]["sentences"] == 2
+        assert "there is no start model" in found["messages"][0]
+    finally:
+        state.stop()
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_folder_that_holds_no_project_is_refused(tmp_path: Path, *, is_file: bool) -> None:
+    place = tmp_path / "thesis"
+    if is_file:
+        place.write_text("mine")
+    else:
+        place.mkdir()
+        (place / "thesis.tex").write_text("mine")
+    with pytest.raises(SapwoodError) as caught:
+        ServerState(ModelStore(tmp_path), Limits(), place)
+    assert caught.value.hint
 
 
 def test_the_routes_are_documented(desk: Desk) -> None:

@@ -16,9 +16,10 @@ from sapwood.annotation.order import LEARN, ORDERS
 from sapwood.annotation.project import MODEL, Project
 from sapwood.annotation.queue import WorkQueue
 from sapwood.annotation.state import ACCEPTED, Action, SentenceState
-from sapwood.core.errors import SapwoodError
+from sapwood.core.errors import SapwoodError, count
 
 N_KEPT_VIEWS = 200  # suggestions that are kept in memory, of the sentences shown last
+TREE_CHARACTERS = 500  # of a tree a word, with brackets, labels and the columns of CoNLL-U
 RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
 
@@ -160,6 +161,7 @@ class Desk:
     ) -> dict[str, Any]:
         """Apply an action to a sentence, and return the new view."""
         kept = dict(action)
+        _check_length(str(action.get("tree") or ""), self.project.state(sentence_id).words)
 
         def change(state: SentenceState) -> SentenceState:
             shown = self._suggestion(sentence_id, state, is_shown=True)
@@ -261,6 +263,14 @@ class Desk:
         added = self.project.add(found.sentences)
         self._note_all()
         return {"added": len(added), "skipped": len(found.messages), "messages": found.messages}
+
+
+def _check_length(tree: str, words: Sequence[str]) -> None:
+    """Refuse the text of a tree that is far too long for its sentence, before it is read."""
+    most = TREE_CHARACTERS * (len(words) + 10) + sum(map(len, words))
+    if len(tree) > most:
+        msg = f"a tree of {len(tree):,} characters for a sentence of {count(len(words), 'word')}"
+        raise SapwoodError(msg, hint=f"at most {most:,} are taken: give the tree of this sentence")
 
 
 def _chosen(shown: Suggestion, number: object) -> str:

@@ -41,7 +41,7 @@ MOST_REQUESTS = 10  # that are tried one by one where they are impossible togeth
 LEAST_TAGS = 0.05  # least ratio to the current tree of one that differs in tags alone
 Node = tuple[
     str, int, int, bool
-]  # label, first word, the word behind the last, whether it is a tag
+]  # label, first word, the position after the last, whether it is a tag
 
 
 class Suggester:
