@@ -354,7 +354,7 @@ def open_engine(
 
 @contextmanager
 def open_folder(parent: Path | None) -> Iterator[Path | None]:
-    """A working folder inside another, removed at the end; None where none is wanted."""
+    """A working folder inside another, removed at the end; None where none is requested."""
     if parent is None:
         yield None
         return

@@ -562,7 +562,7 @@ class Method:
         return self.estimator(**{**self.usual, **values, **self.fixed})
 
     def train(self, values: Mapping[str, Any], data: Any, held: Any = None) -> Any:
-        """Make an estimator, and fit it: the way in which every command and the page train.
+        """Make an estimator and fit it; every command and the page train with this function.
 
         Parameters
         ----------

@@ -136,7 +136,7 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
         ...,
         metavar="COUNTS|TEXT...",
         help="A file that `sapwood lm count` wrote, or text: tokens separated by blanks, one "
-        "sentence a line, also compressed; - for stdin.",
+        "sentence per line, also compressed; - for stdin.",
     ),
     *,
     out: opt.ModelFile,

@@ -216,7 +216,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
         return source
 
     def _is_helpful(self, bank: Treebank, source: WordSource, split: TrialSplit) -> bool:
-        """Whether networks that read the encoder are better on held-out trees; tells of it."""
+        """Whether networks with the encoder are better on held-out trees; reports the result."""
         trees = [bank[k] for k in split.train.tolist()]
         train = Treebank.from_trees(trees, bank.inventory.transform)
         held, scores = clean_dev_trees([bank[k] for k in split.held.tolist()]), []

@@ -36,8 +36,8 @@ class ArcNetworkSettings:
     least_passes
         With time for fewer passes there is no network: it would be worse than the other members.
     dropout, dropout_words
-        Dropout of units in networks that read so many words or more; with fewer it is that of
-        `NetworkPlan`, since shorter trainings are too short to overfit.
+        Dropout of units in networks that read at least this number of words; with fewer it is that
+        of `NetworkPlan`, since shorter trainings are too short to overfit.
     side_loss
         Weight of the losses of tags and relations.
     weights, pretrained_weights
