@@ -11,7 +11,8 @@ from the present one count most (weight m / largest m): a law never holds from t
 The interval of what `more` trees bring has three parts. Documents that models are judged on are
 drawn again (bootstrap), with all sizes of a document together. Two models of m trees differ by the
 trees that they happened to learn from: the residuals of the fit are drawn again, inflated by the
-parameters that were fitted. And each draw has an exponent of its own.
+parameters that were fitted. And each draw has an exponent of its own. The interval is that of what
+will be measured then, not of its mean: two residuals are added to each draw.
 
 References: Hestness et al. (2017) for the law; Efron and Tibshirani (1993), chapter 9, for
 bootstraps of residuals.
@@ -231,7 +232,9 @@ def _drawn_gains(
     spread = float(np.sqrt(((measured - fitted) ** 2).sum() / spare))
     noise = rng.normal(0.0, spread, (len(by_document), k))
     laws = fit_power_law(trees, fitted + by_document + noise)
-    return np.asarray(laws.score(n_trees + more) - laws.score(n_trees), float)
+    gains = laws.score(n_trees + more) - laws.score(n_trees)
+    # both models, of now and of then, have learnt from trees that happened to come
+    return np.asarray(gains + rng.normal(0.0, spread * np.sqrt(2.0), len(noise)), float)
 
 
 def curve_sizes(largest: int, least: int = 10, n_sizes: int = 6) -> list[int]:
