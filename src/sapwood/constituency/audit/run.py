@@ -296,15 +296,11 @@ def audit_evidence(
         for rank, (k, rows) in enumerate(rows_by_sentence(scored, expected, settings.shown), 1)
     ]
     findings += unreadable_findings(located.skipped, len(findings))
-    trust = replace(trust, notes=notes + _unparsed_note(evidence))
+    if n := sum(judgement.best is None for judgement in evidence.judgements):
+        note = "could not be parsed, and only words that are annotated differently elsewhere are"
+        notes += (f"{count(n, 'sentence')} {note} findings there.",)
+    trust = replace(trust, notes=notes)
     return Audit(tuple(findings), trust, located.files)
-
-
-def _unparsed_note(evidence: Evidence) -> tuple[str, ...]:
-    """That some sentences could not be parsed, where there are any."""
-    n = sum(judgement.best is None for judgement in evidence.judgements)
-    note = "could not be parsed, and only words that are annotated differently elsewhere are"
-    return (f"{count(n, 'sentence')} {note} findings there.",) if n else ()
 
 
 def _finding(

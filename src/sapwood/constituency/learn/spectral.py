@@ -46,7 +46,7 @@ from sapwood.constituency.learn.features import (
 )
 from sapwood.constituency.learn.pcfg import OnPlainGrammar, Trainable
 from sapwood.constituency.learn.training_data import TrainingData
-from sapwood.core.arrays import BoolArray, FloatArray, IntArray
+from sapwood.core.arrays import BoolArray, FieldRows, FieldSums, FloatArray, IntArray, group_rows
 from sapwood.core.learner import (
     ANYTHING,
     FLAG,
@@ -218,8 +218,7 @@ def rule_tensors(
     """
     ranks, parts, count = [], [np.zeros(0)], layout.seen
     rule_of, Z, Y, W = instances
-    order = np.argsort(rule_of, kind="stable")
-    first = np.searchsorted(rule_of[order], np.arange(len(layout.rules) + 1))
+    rows_of = group_rows(rule_of, len(layout.rules))
     # a part of a treebank shares the inventory of the whole; the grammar has the rules seen
     for r in np.flatnonzero(count).tolist():
         a, b, c = layout.rules[r].tolist()
@@ -228,7 +227,7 @@ def rule_tensors(
         sigma = means.sigma[a, :i]
         label = LabelMeans(means.z[a, :i], means.y[b, :j], means.y[c, :k])
         if layout.keeps[r]:
-            at = order[first[r] : first[r + 1]]
+            at = rows_of[r]
             z, y, w = Z[at, :i], Y[at, :j], W[at, :k]
             label = label._replace(z=label.z * probability)
             tensor = factored_tensor(z / sigma * probability, y, w, label, shrinkage)
@@ -247,7 +246,7 @@ FACTOR_RANK = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Instances:
+class Instances(FieldRows):
     """Instances of rare rules in the order of trees; `+` appends those of the next shard."""
 
     rule: IntArray  # [n]
@@ -256,14 +255,9 @@ class Instances:
     y: FloatArray
     w: FloatArray
 
-    def __add__(self, other: Instances) -> Instances:
-        names = ("rule", "z", "y", "w")
-        pairs = ((getattr(self, name), getattr(other, name)) for name in names)
-        return Instances(*(np.concatenate(pair) for pair in pairs))
-
 
 @dataclass(frozen=True, eq=False)
-class ProjectedSums:
+class ProjectedSums(FieldSums):
     """Sums over the nodes of a shard; `+` joins shards."""
 
     # [n_symbols, m]: of the vectors of each label, and of their products number by number
@@ -276,10 +270,6 @@ class ProjectedSums:
     entry_count: FloatArray
     rules: FloatArray  # `RuleSums` of all rules that do not keep their instances
     instances: Instances  # of those that do
-
-    def __add__(self, other: ProjectedSums) -> ProjectedSums:
-        names = ("y", "z", "yz", "root", "entry", "entry_count", "rules", "instances")
-        return ProjectedSums(*(getattr(self, name) + getattr(other, name) for name in names))
 
     @classmethod
     def of(cls, rows: FeatureRows, vectors: SingularVectors, layout: RuleLayout) -> ProjectedSums:
@@ -311,10 +301,9 @@ def _rule_sums(
 ) -> FloatArray:
     """Concatenate the sums of all rules that do not keep their instances."""
     flat = np.zeros(int(layout.start[-1]))
-    order = np.argsort(rows.rule, kind="stable")
-    first = np.searchsorted(rows.rule[order], np.arange(len(layout.rules) + 1))
-    for r in np.flatnonzero((np.diff(first) > 0) & ~layout.keeps).tolist():
-        at = order[first[r] : first[r + 1]]
+    for r, at in enumerate(group_rows(rows.rule, len(layout.rules))):
+        if layout.keeps[r] or not len(at):
+            continue
         a, b, c = m[layout.rules[r]].tolist()
         z, y, w = Z[rows.parent[at], :a], Y[rows.left[at], :b], Y[rows.right[at], :c]
         parts = [part.ravel() for part in RuleSums.of(z, y, w)]
