@@ -1,6 +1,7 @@
 """Dependency parsers: tags, UAS, LAS, complete trees, speed, training time, memory, lists.
 
 python benchmarks/dependency_parsing.py --corpus ud_english_ewt --methods first second best
+python benchmarks/dependency_parsing.py --methods best --encoder all-MiniLM-L6-v2
 """
 
 from __future__ import annotations
@@ -102,6 +103,7 @@ def main() -> None:
     options.add_argument("--methods", nargs="+", default=["first", "second", "best"])
     options.add_argument("--jobs", default="1", help="threads of training")
     options.add_argument("--budget", default=None, help="of best")
+    options.add_argument("--encoder", default=None, help="folder of an encoder, for best")
     options.add_argument("--oracle", type=int, default=0, help="sentences whose 50-best are made")
     options.add_argument("--alone", action="store_true", help="the parts of best by themselves too")
     given = options.parse_args()
@@ -109,9 +111,11 @@ def main() -> None:
 
     def printed(folder: Path) -> Iterator[tuple[str, ...]]:
         for corpus, method in product(given.corpus, given.methods):
-            budget = ["--budget", given.budget] if given.budget and method == "best" else []
-            jobs = ["--jobs", given.jobs]
-            yield from rows(corpus, method, folder, [*jobs, *budget], alone=given.alone)
+            chosen = ["--jobs", given.jobs]
+            for name in ("budget", "encoder") if method == "best" else ():
+                value = getattr(given, name)
+                chosen += [f"--{name}", value] if value else []
+            yield from rows(corpus, method, folder, chosen, alone=given.alone)
             if given.oracle:
                 model = sw.load(folder / f"{corpus}-{method}.sapwood")
                 gold = sw.read_arcs(machine.corpus_file(corpus, "dev", "conllu"))

@@ -30,8 +30,14 @@ from sapwood.lm.data.counting import CountSettings, count_text
 from sapwood.lm.data.ngrams import NgramCounts
 from sapwood.lm.evaluate import perplexity
 from sapwood.lm.learn import bigram_em
-from sapwood.lm.learn.bigram_em import BigramEM, EngineEStep, cut_pairs, random_states
-from sapwood.lm.learn.latent import follow_counts, word_distribution
+from sapwood.lm.learn.bigram_em import (
+    BigramEM,
+    EngineEStep,
+    cut_pairs,
+    follow_counts,
+    random_states,
+    word_distribution,
+)
 from sapwood.lm.model.language_model import LanguageModel
 
 BROWN = (800_000, 900_000, 1_000_000)

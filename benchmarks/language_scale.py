@@ -31,8 +31,14 @@ from scipy import sparse
 
 from sapwood.execute import Threads
 from sapwood.lm.data.ngrams import load_counts
-from sapwood.lm.learn.bigram_em import BigramEM, EngineEStep, cut_pairs, random_states
-from sapwood.lm.learn.latent import follow_counts, word_distribution
+from sapwood.lm.learn.bigram_em import (
+    BigramEM,
+    EngineEStep,
+    cut_pairs,
+    follow_counts,
+    random_states,
+    word_distribution,
+)
 from sapwood.lm.learn.pivot import PIVOT_COUNT, PIVOT_RIDGE, PIVOT_SHARE, PivotBigram, pivot_states
 
 CHUNK = 2_000_000  # tokens that are drawn at a time

@@ -17,7 +17,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from sapwood.lm.learn.bigram_em import DevicePairs, maximise_states
+from sapwood.lm.learn.bigram_em import maximise_states
+from sapwood.lm.learn.device import DevicePairs
 
 LINE, DRAWN = 20, 100_000_000  # words of a line, and those that are drawn at a time
 ROWS_MOVED = 4  # rows of m numbers that an E-step reads for each pair of words

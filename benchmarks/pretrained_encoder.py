@@ -6,6 +6,11 @@ Prints words a CPU second over the first sentences of a treebank, the CPU second
 sentence can be read, the memory that this takes, and the size of the encoder in a model file. With
 `--onnx`, also those of the same Transformer in ONNX Runtime (inputs `input_ids`, `attention_mask`;
 needs `onnxruntime`), which reads one sentence at a time too. Each row has a process of its own.
+
+    python benchmarks/pretrained_encoder.py all-MiniLM-L6-v2 TREES.mrg --trial --limit 6000
+
+prints what the trial that `sapwood train --encoder` begins with finds on the first trees instead:
+F1 on held-out trees of the treebank with the encoder and without it, and whether it is taken.
 """
 
 from __future__ import annotations
@@ -70,6 +75,28 @@ def measure_onnx(folder: str, model: str, sentences: list[list[str]]) -> dict[st
     return {"words a CPU s": rate, "start, CPU s": started, "MB": memory() - before}
 
 
+def show_trial(folder: str, trees: str, limit: int) -> None:
+    """Print the scores of the trial of an encoder on the first trees of a treebank."""
+    import sapwood as sw
+    from sapwood.core.learner import Info
+    from sapwood.networks.pretrained.source import open_source
+    from sapwood.networks.pretrained.trial import TrialSplit
+
+    bank = sw.read_treebank(trees)[:limit]
+    split = TrialSplit.of([len(bank.words(k)) for k in range(bank.n_trees)])
+    if split is None:
+        sys.exit(f"{trees}: too few trees for a trial")
+    learner, began = sw.EnsembleLPCFG(n_jobs=1), process_time()
+    learner.info_ = Info(extra={})
+    learner._is_helpful(bank, open_source(folder), split)
+    found = learner.info_.extra["encoder"]
+    print(
+        f"{trees}: {len(split.train)} trees to learn from, {len(split.held)} held out; "
+        f"F1 {found['f1_with']:.2f} with {found['name']}, {found['f1_without']:.2f} without; "
+        f"{'taken' if found['is_taken'] else 'left out'}; {process_time() - began:.0f} CPU s"
+    )
+
+
 def words_a_second(read: Any, sentences: list[list[str]]) -> float:
     """Words that a function reads in a second of processor time, after some for warming up."""
     for words in sentences[:N_WARM]:
@@ -93,7 +120,12 @@ def main() -> None:
     parser.add_argument("--onnx", nargs="*", default=[])
     parser.add_argument("--sentences", type=int, default=400)
     parser.add_argument("--only", help=argparse.SUPPRESS)
+    parser.add_argument("--trial", action="store_true", help="of the encoder on the trees")
+    parser.add_argument("--limit", type=int, default=10_000, help="trees of the trial")
     options = parser.parse_args()
+    if options.trial:
+        show_trial(options.folder, options.trees, options.limit)
+        return
     if options.only is not None:
         import sapwood as sw
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,23 @@ def test_cells_of_the_notebooks_run_in_order_and_are_kept_without_output(
                 exec(compile("".join(cell["source"]), path.name, "exec"), names)
                 assert not cell["outputs"]
         assert len(capsys.readouterr().out.splitlines()) > 10
+
+
+@pytest.mark.parametrize("path", sorted((HOME / "examples").glob("*.ipynb")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_the_first_cell_of_a_notebook_installs_sapwood_where_it_is_missing(
+    path: Path, is_missing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+    if is_missing:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(subprocess, "run", lambda command, check: ran.append(command))
+    monkeypatch.chdir(path.parent)
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    first = next(cell for cell in cells if cell["cell_type"] == "code")
+    exec(compile("".join(first["source"]), path.name, "exec"), {})
+    assert [command[1:4] for command in ran] == [["-m", "pip", "install"]] * is_missing
+    assert all(command[-1] == ".." for command in ran)  # the clone that the notebook lies in
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:

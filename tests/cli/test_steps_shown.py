@@ -79,7 +79,10 @@ def test_the_weights_of_a_mixture(cli: Run, steps: list[Event], tmp_path: Path) 
     text.write_text(TEXT)
     done = cli("lm", "train", text, "-o", out, "--states", 2)
     assert done.status == 0, done
-    assert {"n-grams", "held-out probabilities", "weights of the mixture"} <= set(names(steps))
+    assert {"EM", "n-grams", "weights of the mixture"} <= set(names(steps))
+    inside = {(event.outer.what, event.unit, event.total) for event in steps if event.outer}
+    assert ("EM", "iteration", None) in inside  # held-out text decides when it ends
+    assert ("weights of the mixture", "iteration", 60) in inside
     shards = [event for event in steps if event.unit == "shard" and event.outer]
     counting = [event for event in shards if event.outer and event.outer.what == "counting n-grams"]
     assert counting[-1].share == 1.0

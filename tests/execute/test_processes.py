@@ -63,7 +63,7 @@ def test_a_lost_process_is_an_error_behind_what_came_before() -> None:
         return item
 
     found: list[int] = []
-    with pytest.raises(SapwoodError, match="has ended by itself") as caught:
+    with pytest.raises(SapwoodError, match="has ended unexpectedly") as caught:
         found.extend(Processes(2).stream(task, range(100)))
     assert found == list(range(len(found)))  # but for what travelled with the item
     assert 1 <= len(found) <= 20

@@ -36,7 +36,8 @@ from sapwood.networks.scores import (
 from sapwood.networks.training import cross_entropy
 
 LENGTHS = np.array([5, 4, 4, 2])
-SIZES = EncoderSizes(5, 4, 3, 6, given=4, projected=3)  # with vectors from elsewhere
+# with vectors from elsewhere, and a third layer
+SIZES = EncoderSizes(5, 4, 3, 6, given=4, projected=3, layers=3)
 ARC_SIZES, N_TAGS, N_RELATIONS = ArcSizes(5, 4), 7, 6
 
 
@@ -63,6 +64,20 @@ def test_lstm_equals_one_that_goes_word_by_word(weights):
         np.testing.assert_allclose(both[rows, : SIZES.state], expected, atol=1e-12)
         behind = read_words(inputs[rows[::-1]] @ back[0], *back[1:])[2][::-1]
         np.testing.assert_allclose(both[rows, SIZES.state :], behind, atol=1e-12)
+
+
+def test_states_are_those_of_the_second_layer_plus_the_third(weights):
+    problem, packing = ArcProblem(), pack_sentences(LENGTHS)
+    looked = [Lookup(*pair) for pair in zip(problem.taken, problem.vectors, strict=True)]
+    encoding = encode(weights, *looked, packing, given=problem.given)
+    expected = bilstm(weights, "third", encoding.second.outputs, packing).outputs
+    np.testing.assert_allclose(encoding.states, encoding.second.outputs + expected, atol=1e-12)
+    assert np.abs(expected).max() > 0.01
+    two = Parameters(SIZES._replace(layers=2).shapes(N_TAGS), np.float64)
+    for name, array in two.items():
+        array[:] = weights[name]
+    without = encode(two, *looked, packing, given=problem.given)
+    np.testing.assert_array_equal(without.states, encoding.second.outputs)
 
 
 class ArcProblem:

@@ -83,7 +83,8 @@ def test_default_sizes_are_those_of_the_documentation() -> None:
     for text in (
         f"word vector ({sizes.word}) + sum of", f"affixes and shapes ({sizes.form})",
         f"LSTM in both directions ({sizes.state} each)", f"for arcs ({arcs.arc})",
-        f"({arcs.relation})", f"a hidden layer ({spans.hidden})", f"a rate of {plan.rate} that",
+        f"relations ({arcs.relation})", f"A hidden layer ({spans.hidden})",
+        f"rate of {plan.rate} that",
         f"batches of {plan.words} words",
     ):  # fmt: skip
         assert text in page

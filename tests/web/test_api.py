@@ -376,7 +376,7 @@ def test_no_page_asks_for_anything_elsewhere() -> None:
          '"words" is 1.5, expected a whole number'),
         ("parse", {"sentence": None, "words": None}, 'give either "sentence" or "words"'),
         ("parse", {"sentence": "x", "k": 0}, '"k" is 0, expected a number of at least 1'),
-        ("parse", {"sentence": "x", "kk": 1}, '"kk" is not a field of this question'),
+        ("parse", {"sentence": "x", "kk": 1}, '"kk" is not a field of this request'),
         ("parse", {"sentence": "x", "decoder": "?"},
          "\"decoder\" is '?', expected one of 'f1', 'goodman', 'max-rule', 'viterbi'"),
         ("tree", {}, '"tree" is missing'),
@@ -400,7 +400,7 @@ def test_no_answer_repeats_the_text_of_a_library(client: Client) -> None:
                 answer = client.post(f"/api/{path}", json={name: value})
                 assert "Input should" not in answer.text, (path, name, value)
                 assert "something else" not in answer.text, (path, name, value, answer.text)
-    assert client.get("/api/parse").json()["error"] == "this address is not asked that way"
+    assert client.get("/api/parse").json()["error"] == "not a method of this address"
     assert client.get("/api/none").json()["error"] == "there is nothing at this address"
     broken = client.post("/api/parse", content=b"{", headers={"Content-Type": "application/json"})
     assert "JSON" in broken.json()["error"]

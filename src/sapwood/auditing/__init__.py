@@ -1,1 +1,1 @@
-"""What audits of all kinds of trees need: folds, findings, evidence that is combined, nuclei."""
+"""Audits of all kinds of trees: folds, findings, combined evidence, variation nuclei."""

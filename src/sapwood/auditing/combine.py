@@ -1,4 +1,4 @@
-"""Signals combined into one score by logistic regression, and the precision to expect of scores.
+"""Signals combined into one score by logistic regression, and the expected precision of scores.
 
 Notation
 --------
@@ -112,7 +112,7 @@ def expected_precision(
     planted
         Scores of all planted errors; `-inf` of those that were not found.
     weights
-        How often each planted error stands for real ones; see `weight_of_planted`.
+        How many real errors each planted error represents; see `weight_of_planted`.
     n_nodes
         Number of brackets and tags of the treebank.
     is_limited
@@ -148,8 +148,8 @@ def less_conspicuous(
         t  =  the least number from 1 on with  eps N P1_t(s) <= n(s),  where n(s) >= LEAST_PLACES
 
     P1_t is P1 by the weights to the power t: with larger t, real errors are more like those that
-    models make themselves. Where planted errors stand out and fewer places do than there should be
-    real errors, real errors must be harder to see: the treebank was corrected before. The
+    models make themselves. Where fewer places stand out than real errors are expected, real errors
+    must be harder to see than planted ones: the treebank was corrected before. The
     parameters are those of `expected_precision`.
     """
     ranked = np.sort(scores)[::-1][LEAST_PLACES - 1 :]
@@ -182,9 +182,9 @@ def hidden_precision(
 
     n(s) is the number of places of the treebank with at least the score s, and P1(s) a lower
     confidence bound of the weighted fraction of planted errors with at least this score. Which
-    places of the treebank are errors is not known, so that all of them stand in the denominator,
-    beside the errors to expect. The parameters are those of `expected_precision`; `at_least` are
-    the scores s, if they are not those of the places.
+    places of the treebank are errors is not known, so all of them are in the denominator, beside
+    the expected errors. The parameters are those of `expected_precision`; `at_least` are the scores
+    s, if they are not those of the places.
     """
     ranked = -np.sort(-scores)
     s = scores if at_least is None else at_least
@@ -193,7 +193,7 @@ def hidden_precision(
     at = np.searchsorted(planted[below], s, side="left")
     above = np.append(np.cumsum(weight[::-1])[::-1], 0.0)[at] / weight.sum()
     p1 = lower_bound(above, weight.sum() ** 2 / (weight @ weight))
-    places = np.searchsorted(-ranked, -s, side="right")  # equal scores stand together
+    places = np.searchsorted(-ranked, -s, side="right")  # equal scores are adjacent
     errors = error_rate * n_nodes * p1
     return np.asarray(errors / (errors + places))
 
@@ -207,13 +207,13 @@ def planted_like_posterior(
 
     f1 is the density of planted errors that were found, by a Gaussian kernel; f0, of all other
     places, is a mixture of two normal densities. EM fits f0 and pi to the scores of all places.
-    Errors whose scores do not stand out from those of other places are counted there.
+    Errors whose scores do not stand out count among the other places.
     Reference: Efron (2008), Microarrays, empirical Bayes and the two-groups model.
 
     Parameters
     ----------
     error_rate
-        Most brackets and tags that can be errors, as a fraction: pi is at most what follows.
+        Upper bound of the fraction of wrong brackets and tags, which bounds pi.
     """
     found = planted[np.isfinite(planted)]
     if len(scores) < LEAST_PLACES or len(found) < LEAST_PLACES:
@@ -276,7 +276,7 @@ def normal_density(x: FloatArray, mean: FloatArray | float, spread: float) -> Fl
 
 
 def weight_of_planted(probability: float) -> float:
-    """How often a planted error stands for real ones, from what models make of it.
+    """How many real errors a planted error represents, by the probability that models give to it.
 
     People err where a sentence is hard, and there models err too. Errors are planted everywhere,
     most of them where models are sure: these count less, by a power of the probability that models
@@ -344,7 +344,7 @@ def cross_fit(
     n_parts: int = 2,
     ridge: float | FloatArray = 1.0,
 ) -> tuple[list[Combiner], FloatArray]:
-    """Combiners of all but one part of the groups each, and scores by the one that left it out.
+    """Combiners that each leave out one part of the groups, and the scores of that part.
 
     Parameters
     ----------

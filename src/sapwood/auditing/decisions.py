@@ -1,4 +1,4 @@
-"""Decisions on the findings of an audit, and corrected copies of the files that they are about.
+"""Decisions on the findings of an audit, and corrected copies of the audited files.
 
 A decisions file is what the report saves:
 
@@ -289,7 +289,7 @@ def encode_exactly(name: str, text: str, encoding: str) -> bytes:
 def replace_in(text: str, replacements: Iterable[Replacement]) -> str:
     """A text with some parts replaced, which must not overlap.
 
-    Insertions at the same place stand in the order given.
+    Insertions at the same position keep their order.
 
     Examples
     --------
@@ -357,7 +357,7 @@ def patches_of_parts(text: str, decision: Decision, correct: Correct) -> dict[st
         `line` and `old`, the number of the first line and the lines that any part changes; `parts`,
         the replacements of each part as `[start, end, text]`, in characters of these lines; `sets`,
         lists of parts that can be corrected without the others, each by the replacements of its
-        parts. None for a finding of one part, of too many, or where no part can stand alone.
+        parts. None for a finding of one part, of too many, or where no part can be applied alone.
     """
     n = len(decision.parts)
     if not 1 < n <= MOST_PARTS_IN_PATCH:
@@ -396,7 +396,7 @@ def patches_of_parts(text: str, decision: Decision, correct: Correct) -> dict[st
 def _accepting(
     decision: Decision, accepted: Sequence[int], text: str, correct: Correct
 ) -> Sequence[Replacement] | None:
-    """The replacements of some parts of a finding; None where these cannot stand alone."""
+    """The replacements of some parts of a finding; None where these cannot be applied alone."""
     parts = tuple(
         part._replace(decision=ACCEPT if k in accepted else SKIP)
         for k, part in enumerate(decision.parts)

@@ -104,12 +104,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Trust:
-    """What planted errors have shown of an audit on this treebank.
+    """How an audit did on errors planted in this treebank.
 
     Attributes
     ----------
     planted
-        Number of planted errors that the numbers below are about.
+        Number of planted errors behind the numbers below.
     precision_at_100
         Fraction of planted errors among the first 100 parts of copies with planted errors; real
         errors there count as wrong, so that it is a lower bound. None where too few were planted.

@@ -1,4 +1,4 @@
-"""Finished folds in files, so that an interrupted audit goes on with the folds that are missing."""
+"""Finished folds in files, so that an interrupted audit continues with the missing folds."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class FinishedFolds:
             ]
             raise SapwoodError(
                 f"{folder}: holds the folds of another audit ({', '.join(changed)} differ)",
-                hint=f"delete {folder} to begin anew, or run what it was begun with",
+                hint=f"delete {folder} to start again, or repeat the command that began it",
             )
 
     def load(self, k: int, unpack: Callable[[bytes], T]) -> T | None:
-        """What was kept of a fold; None where it is not finished."""
+        """The saved result of a fold; None where it is not finished."""
         path = None if self.folder is None else self.folder / f"fold-{k + 1}.npz"
         if path is None or not path.exists():
             return None
@@ -68,7 +68,7 @@ class FinishedFolds:
             ) from error
 
     def keep(self, k: int, data: bytes) -> None:
-        """Write what is known of a fold."""
+        """Save the result of a fold."""
         if self.folder is None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def remove_folds(folder: Path) -> None:
 
 
 def hash_items(items: Iterable[object]) -> str:
-    """A hash of things in their order, by their representations."""
+    """A hash of objects in order, by their representations."""
     made = hashlib.sha256()
     for item in items:
         made.update(repr(item).encode())

@@ -16,14 +16,14 @@ LEAST_RUN = 5  # sentences
 
 
 def document_starts(marks: Sequence[Sequence[int]], n: int, n_folds: int) -> tuple[IntArray, str]:
-    """First sentences of the documents of n sentences, and the name of what a document is.
+    """First sentences of the documents of n sentences, and the kind of document.
 
     Parameters
     ----------
     marks
         Candidates, best first: for each, the numbers of the sentences that start a document, such
         as those of files, of marks in the files, and of groups between blank lines. The first one
-        with enough documents is taken, else runs of neighbours.
+        with enough documents is used, else runs of neighbours.
     n_folds
         Number of folds that the documents should fill.
 

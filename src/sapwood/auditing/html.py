@@ -68,9 +68,9 @@ def report_html(report: Mapping[str, Any]) -> str:
 
 
 def report_name(report: Mapping[str, Any]) -> str:
-    """A name for what was audited: the same files have the same name, changed ones another.
+    """A key of the audited files, which changes with their contents.
 
-    The browser keeps decisions under it.
+    The browser stores decisions under this key.
     """
     made = sha256()
     for name, digest in sorted(report.get("files", {}).items()):

@@ -28,7 +28,7 @@ class Repeated(NamedTuple):
 
     @property
     def span(self) -> Span:
-        """The first word, and the one behind the last."""
+        """The first word, and the position after the last."""
         return self.start, self.end
 
 
@@ -106,7 +106,7 @@ class Nuclei:
         Parameters
         ----------
         last
-            An annotation whose places come behind all others.
+            An annotation whose places come last.
         most
             How many places to give; None gives all.
         """
@@ -134,7 +134,7 @@ def count_differences(
     """Number of annotated spans inside passages that occur twice, and of those that differ.
 
     A passage is a run of words, long enough that its annotation should always be the same. Each
-    place is compared with the one before it, by the spans that start behind the first words.
+    place is compared with the one before it, by the spans that start after the first words.
     """
     last: dict[int, tuple[int, int]] = {}
     ids: dict[str, int] = {}
@@ -152,7 +152,7 @@ def count_differences(
             shift = before[1] - at
             end = (
                 at + PASSAGE_WORDS - 2 * _INSIDE
-            )  # in words, as is `at` for the word behind the context
+            )  # in words, as is `at` for the word after the context
             here = {(i, j): label for i, j, label in by_start.get(at, ()) if j <= end}
             there = annotations[before[0]]
             ends = range(at + 1, end + 1)

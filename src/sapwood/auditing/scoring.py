@@ -1,4 +1,4 @@
-"""Scores of candidates, learnt from planted errors, and what these show.
+"""Scores of candidates, learnt from planted errors, with precision and recall on these.
 
 A candidate is an edit of an annotated sentence. Edits of a family have a `kind`, what is annotated
 (`old`) and what is suggested (`new`).
@@ -28,7 +28,7 @@ _BLOCK = 20_000  # candidates that are scored at once
 
 
 class AnyEdit(Protocol):
-    """What scores need to know of an edit."""
+    """The fields of an edit that scores use."""
 
     @property
     def kind(self) -> str:
@@ -54,7 +54,7 @@ class Candidates(NamedTuple):
     kinds
         The kind of each planted error.
     weights
-        How often each planted error stands for real ones (`weight_of_planted`).
+        How many real errors each planted error represents (`weight_of_planted`).
     """
 
     sentence: IntArray
@@ -88,7 +88,7 @@ class Scored:
 
 
 def is_about(n_shared: int, n_changed: int) -> bool:
-    """Whether an edit is about a planted error that has so many of the edit's changes.
+    """Whether an edit finds a planted error, given how many of its changes belong to the error.
 
     An edit that rebuilds half a sentence contains a planted error by chance.
 

@@ -46,7 +46,7 @@ class Located(Protocol):
 
 
 class Division(NamedTuple):
-    """The document and the fold of each sentence, and what a document is."""
+    """The document and the fold of each sentence, and the kind of document."""
 
     documents: IntArray
     folds: IntArray
@@ -69,7 +69,7 @@ def divide(marks: Sequence[Sequence[int]], sizes: Sequence[int], n_folds: int) -
 
 
 class FoldJudge(NamedTuple, Generic[T]):
-    """Judges the sentences of a fold by models of the others, and packs what it found."""
+    """Judges the sentences of a fold by models of the others, and packs the judgements."""
 
     judge: Callable[[IntArray], Sequence[T]]
     pack: Callable[[Sequence[T]], bytes]
@@ -124,7 +124,7 @@ def places_elsewhere(
 
 
 def unreadable_findings(skipped: Iterable[CorpusError], n: int) -> list[Finding]:
-    """Sentences that could not be read, as findings behind n others."""
+    """Sentences that could not be read, as findings after n others."""
     return [
         Finding(
             n + place, error.file or "", error.line or 0, 0, 0, 0, "unreadable", None, None, 0.0,
@@ -169,14 +169,14 @@ def expect(
 def audit_notes(
     division: tuple[str, int], nuclei: Nuclei, scored: Scored, trust: Trust, nouns: tuple[str, str]
 ) -> tuple[str, ...]:
-    """What cannot be judged, and why, in whole sentences.
+    """Limits of the audit and their reasons, in whole sentences.
 
     Parameters
     ----------
     division
-        What a document is, and the number of files.
+        The kind of document, and the number of files.
     nouns
-        What is audited, in the singular, and its annotations, in the plural.
+        The audited unit, in the singular, and its annotations, in the plural.
     """
     (documents, n_files), (noun, annotations) = division, nouns
     notes = []

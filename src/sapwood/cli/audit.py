@@ -53,14 +53,14 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
         None,
         "--budget",
         metavar="TIME",
-        help="CPU time for learning, all folds together, such as 30m or 2h. What is learnt in a "
-        "measured time depends on the machine. Not with --fast.",
+        help="CPU time for learning, all folds together, such as 30m or 2h. The result then "
+        "depends on the speed of the machine. Not with --fast.",
         show_default="by the size of the treebank",
     ),
     fast: bool = typer.Option(
         False,
         "--fast",
-        help="Learn grammars only, in minutes. Not for the last audit before a release: networks "
+        help="Train grammars only, in minutes. Not for the last audit before a release: networks "
         "find more.",
     ),
     trust: ShowTrust = False,
@@ -81,9 +81,9 @@ def audit_files(  # noqa: PLR0913 - every option of the command is an argument
 ) -> None:
     """List annotations of a treebank that are probably wrong, best first.
 
-    Trees are cut into folds of whole documents. Each fold is judged by models that were learnt from
-    the others, and each place where annotation and models differ gets a score, which is learnt from
-    errors planted in copies of the same trees. One sentence is one finding.
+    Trees are divided into folds of whole documents. Each fold is parsed by models that were learnt
+    from the other folds. Each place where annotation and models differ gets a score, which is
+    learnt from errors planted in copies of the same trees. One sentence is one finding.
     """
     from sapwood.constituency.audit.corrections import BracketCorrector
 

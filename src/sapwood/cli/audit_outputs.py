@@ -29,9 +29,9 @@ Apply = Annotated[
     typer.Option(
         "--apply",
         metavar="DECISIONS",
-        help="Correct the trees that were accepted in a report, by the file that it saves, and "
-        "leave every other byte as it is: in the files themselves, or in copies at --out. Takes "
-        "no files. Refused where a file has changed since the audit.",
+        help="Apply the decisions that a report saved: correct the accepted trees, in the files "
+        "themselves or in copies at --out, and leave every other byte unchanged. Takes no "
+        "files. Refused if a file has changed since the audit.",
     ),
 ]
 
@@ -42,8 +42,8 @@ Out = Annotated[
         "--out",
         "-o",
         metavar="FILE",
-        help="Write a report to be read, with decisions, in a browser: one HTML file. With --json, "
-        "the JSON goes there.",
+        help="Write the report as one HTML file, to read and decide in a browser. With --json, "
+        "write the JSON there.",
     ),
 ]
 Top = Annotated[
@@ -74,15 +74,15 @@ Folds = Annotated[
         min=2,
         max=50,
         metavar="N",
-        help="Parts of the treebank, of whole documents; each is judged by models learnt from the "
-        "others. More than 5 takes longer and helps only small treebanks.",
+        help="Number of parts of the treebank, made of whole documents; each is judged by models "
+        "learnt from the others. More than 5 takes longer and helps only small treebanks.",
     ),
 ]
 ShowTrust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Print what planted errors showed of this audit on these trees, instead of findings.",
+        help="Print how well this audit finds errors planted in these trees, instead of findings.",
     ),
 ]
 ErrorRate = Annotated[
@@ -102,8 +102,9 @@ Work = Annotated[
     typer.Option(
         "--work",
         metavar="FOLDER",
-        help="Keep finished folds in this folder; the same command goes on there after an "
-        "interruption. Not needed with -o, which keeps them beside the output until it is done.",
+        help="Keep finished folds in this folder, so that the same command continues an "
+        "interrupted run. Not needed with -o, which keeps them beside the output until it is "
+        "done.",
     ),
 ]
 

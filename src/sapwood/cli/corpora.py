@@ -40,8 +40,8 @@ def show_statistics(
     against: str | None = typer.Option(
         None,
         metavar="TRAIN",
-        help="Tell also what of these trees TRAIN has not: words, tags, labels, rules; and "
-        "which trees it has too.",
+        help="Also report what TRAIN lacks (words, tags, labels, rules), and which trees are in "
+        "both.",
     ),
     top: int = typer.Option(12, min=1, metavar="N", help="Rows of each list; JSON lists all."),
     format: opt.Format = None,
@@ -51,8 +51,8 @@ def show_statistics(
 ) -> None:
     """Show what is in a treebank: sizes, lengths, labels, tags, rules, empty elements.
 
-    Everything is counted on the trees that are learnt: without empty elements, function tags and
-    indices. --against compares with the trees that a model is trained on.
+    Counts are of the trees as they are learnt: without empty elements, function tags and indices.
+    --against compares with the training trees of a model.
     """
     check_files(*treebanks, against)
     reading = TreeReading(format, encoding, skip_bad=skip_bad)
@@ -184,14 +184,18 @@ def split_treebank(  # noqa: PLR0913 - every option of the command is an argumen
         "--out",
         "-o",
         metavar="PREFIX",
-        help="What the names of the files start with: `my-` writes my-train.mrg, my-dev.mrg "
-        "and my-test.mrg, `parts/` writes parts/train.mrg and so on.",
+        help="Prefix of the file names: `my-` writes my-train.mrg, my-dev.mrg and my-test.mrg, "
+        "`parts/` writes parts/train.mrg and so on.",
     ),
     dev: str = typer.Option(
-        "10%", metavar="SIZE", help="Part of all trees, as 10%, or their number; 0 for none."
+        "10%",
+        metavar="SIZE",
+        help="Fraction of all trees, such as 10%, or their number; 0 for none.",
     ),
     test: str = typer.Option(
-        "10%", metavar="SIZE", help="Part of all trees, as 10%, or their number; 0 for none."
+        "10%",
+        metavar="SIZE",
+        help="Fraction of all trees, such as 10%, or their number; 0 for none.",
     ),
     by: By = typer.Option(
         "tree",
@@ -199,7 +203,7 @@ def split_treebank(  # noqa: PLR0913 - every option of the command is an argumen
         "two parts: choose it where files are documents. order cuts without drawing: train, "
         "then dev, then test; choose it where documents follow each other in one file.",
     ),
-    seed: int = typer.Option(0, min=0, metavar="N", help="Another number draws others."),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Seed of the random numbers."),
     format: opt.Format = None,
     encoding: opt.Encoding = "utf-8",
     skip_bad: opt.SkipBad = False,
@@ -208,9 +212,9 @@ def split_treebank(  # noqa: PLR0913 - every option of the command is an argumen
 ) -> None:
     """Cut a treebank into train, dev and test.
 
-    Each tree is in exactly one part, one tree a line as it was written, in the order of the
-    treebank. The same trees and seed give the same parts. Trees of one document resemble each
-    other: where they are spread over the parts, scores flatter.
+    Each tree is in exactly one part, one tree a line, unchanged and in the order of the treebank.
+    The same trees and seed give the same parts. Trees of one document resemble each other: if a
+    document is in several parts, scores are too high.
     """
     from sapwood.constituency.data.statistics import PARTS, part_size, split_trees
 
@@ -292,8 +296,8 @@ def write_words(
 ) -> None:
     """Write the sentences of a treebank, one a line, words with blanks between them.
 
-    Empty elements are left out, as in training. A tree of nothing else gives an empty line, so that
-    lines stay aligned with trees. CoNLL-U is read too: of its words, the column FORM.
+    Empty elements are left out, as in training. A tree with nothing else gives an empty line, so
+    that lines stay aligned with trees. Of CoNLL-U, the column FORM is read.
     """
     from sapwood.corpora.sentences import read_tree_words
 
@@ -350,7 +354,7 @@ def list_command(as_json: opt.Json = False) -> None:
 
 @app.command("fetch", epilog=FETCH_EPILOG)
 def fetch_command(
-    name: str = typer.Argument(..., metavar="NAME", help="As in `sapwood data list`."),
+    name: str = typer.Argument(..., metavar="NAME", help="A name from `sapwood data list`."),
     folder: Path | None = typer.Option(
         None,
         metavar="DIR",
@@ -360,7 +364,7 @@ def fetch_command(
     force: opt.Force = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Download a corpus, check it, and write one file for each split; what is there is kept."""
+    """Download a corpus, check it, and write one file for each split; existing files are kept."""
     files = run_fetch(name, folder, echo, force=force)
     if as_json:
         report = {"name": name, "files": {split: str(path) for split, path in files.items()}}
@@ -384,8 +388,8 @@ def convert_command(  # noqa: PLR0913 - every option of the command is an argume
         "--format",
         callback=opt.check_format,
         metavar="FORMAT",
-        help=f"How FILES are written: {', '.join(opt.FORMAT_NAMES)}. Not needed for most: it is "
-        "recognised, for each file, from its beginning.",
+        help=f"Notation of FILES: {', '.join(opt.FORMAT_NAMES)}. Rarely needed: the notation is "
+        "recognised from the beginning of each file.",
         show_default="recognised",
     ),
     encoding: opt.Encoding = "utf-8",
@@ -402,8 +406,8 @@ def convert_command(  # noqa: PLR0913 - every option of the command is an argume
 ) -> None:
     """Write trees of any format as Penn brackets, UTF-8, one a line.
 
-    Lemmas, codes and numbers go. Labels stay; of formats that keep categories and functions apart,
-    functions go too, unless --keep-functions puts them behind the category.
+    Lemmas, codes and numbers are removed. Labels stay. Formats that keep functions apart from
+    categories lose the functions, unless --keep-functions appends them to the category.
 
     The word `rna` before FILES (write ./rna for a file of that name) turns RNA structures in
     dot-bracket form into trees, and trees into dot-brackets.

@@ -29,7 +29,7 @@ def show_installation(
     ),
     as_json: opt.Json = False,
 ) -> None:
-    """Show what Sapwood runs on: versions, threads, where kernels and corpora are kept.
+    """Show versions, threads, and the folders of kernels and corpora.
 
     Exits with 1 when a package that Sapwood needs is missing.
     """

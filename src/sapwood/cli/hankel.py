@@ -138,8 +138,8 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
     file: str = typer.Argument(
         ...,
         metavar="FILE",
-        help="Strings, one a line, symbols apart by blanks; with --supervised, bracketed trees. "
-        "- for stdin.",
+        help="Strings, one a line, symbols separated by blanks; with --supervised, bracketed "
+        "trees. - for stdin.",
     ),
     *,
     out: opt.ModelFile,
@@ -334,8 +334,8 @@ def parse_strings(
 ) -> None:
     """Print the best bracketing of each string, one tree a line, all labels X.
 
-    It is the bracketing with the largest sum of posteriors of its brackets. A string of the value 0
-    is bracketed to the right.
+    The best bracketing has the largest sum of posteriors of its brackets. A string with the value
+    0 gets right-branching brackets.
     """
     from sapwood.corpora.files import source_name
     from sapwood.hankel.model.weighted_grammar import WeightedGrammar

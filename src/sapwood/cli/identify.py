@@ -57,7 +57,7 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
         ...,
         metavar="FAMILY",
         help="A family of models, or the word `table` for all of them side by side, or `bounds` "
-        "for how many trees would teach a grammar.",
+        "for the number of trees that are enough to learn a grammar.",
     ),
     model: str | None = typer.Argument(
         None,
@@ -71,7 +71,7 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
     ),
     length: int | None = typer.Option(None, min=1, metavar="L", help="Words of a sentence."),
     moments: str | None = typer.Option(
-        None, metavar="NAME", help="What is seen of the sentences.", show_default="pairs"
+        None, metavar="NAME", help="What is observed of the sentences.", show_default="pairs"
     ),
     directions: bool = typer.Option(
         False,
@@ -91,7 +91,7 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
         None,
         min=1e-12,
         metavar="E",
-        help="Of bounds: errors of probabilities, summed over all trees of a length.",
+        help="For bounds: largest error of probabilities, summed over all trees of a length.",
         show_default=str(EPSILON),
     ),
     delta: float | None = typer.Option(
@@ -99,7 +99,7 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
         min=1e-12,
         max=0.999,
         metavar="P",
-        help="Of bounds: how probable larger errors may be.",
+        help="For bounds: probability of a larger error.",
         show_default=str(DELTA),
     ),
     depth: int | None = typer.Option(
@@ -107,22 +107,22 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
         min=1,
         max=5,
         metavar="N",
-        help="Of bounds: how many rules below a node features see; 1 is its own rule or word. Not "
-        "above 2 for more than 16 states: it takes long.",
+        help="For bounds: how many rules below a node the features include; 1 is its own rule or "
+        "word. Not above 2 for more than 16 states: it takes long.",
         show_default="1",
     ),
     member: opt.Member = None,
     seed: int = typer.Option(0, min=0, metavar="N", help="Seed of the random points."),
     as_json: opt.Json = False,
 ) -> None:
-    """Say whether the parameters of a family of parsing models can be learnt from moments.
+    """Compute whether the parameters of a family of parsing models can be learnt from moments.
 
-    The rank of the moments' Jacobian is computed exactly. A model is identifiable if it equals the
-    number of non-redundant parameters; else the report says what cannot be learnt, and what would
-    help. Both answers end with status 0.
+    The rank of the moments' Jacobian is computed exactly. A model is identifiable if the rank
+    equals the number of free parameters; otherwise the report says what cannot be learnt, and what
+    would help. Both answers end with status 0.
 
-    `bounds` takes a grammar as the truth, and prints a number of its trees from which the spectral
-    method learns it again: the number is guaranteed to suffice, and far larger than needed.
+    `bounds` treats a grammar as the truth, and prints a number of its trees that is guaranteed to
+    be enough for the spectral method to learn it back. The number is far larger than needed.
     """
     family = family.lower()  # papers write them in capitals
     sizes = {"--words": words, "--states": states, "--moments": moments}
@@ -316,7 +316,7 @@ def unmix_sentences(  # noqa: PLR0913 - every option of the command is an argume
         "--out",
         "-o",
         metavar="MODEL",
-        help="Also write the model to a file, which `sapwood score` and `inspect` read.",
+        help="Also write the model to a file for `sapwood score` and `sapwood inspect`.",
     ),
     force: opt.Force = False,
     states: int | None = typer.Option(
@@ -327,14 +327,14 @@ def unmix_sentences(  # noqa: PLR0913 - every option of the command is an argume
         min=3,
         max=60,
         metavar="N",
-        help="Longest sentences that --refine reads. The closed form itself reads those of "
-        "three words, and of two for dep-ies.",
+        help="Length of the longest sentences that --refine uses. The closed form uses sentences "
+        "of three words, and of two for dep-ies.",
     ),
     refine: str = typer.Option(
         "none",
         metavar="HOW",
-        help=f"{', '.join(REFINEMENTS)}: go on from the closed form with sentences of all "
-        "lengths. `moments` not for more than some twenty words.",
+        help=f"{', '.join(REFINEMENTS)}: how sentences of all lengths improve on the closed form. "
+        "Not `moments` for more than about twenty words.",
     ),
     top: int = typer.Option(6, min=1, metavar="N", help="Words shown in each row; --json has all."),
     seed: int = typer.Option(0, min=0, metavar="N", help="Seed of the random directions."),
@@ -342,9 +342,9 @@ def unmix_sentences(  # noqa: PLR0913 - every option of the command is an argume
 ) -> None:
     """Learn a model with hidden trees from plain sentences.
 
-    The trees of all sentences are taken to be equally likely and are summed out. The parameters
+    All trees of a sentence are assumed to be equally likely and are summed out. The parameters
     come from eigenvectors of counts of short sentences, without iterations and without local
-    optima. Warnings say where the counts are too few for that.
+    optima. Warnings report where the counts are too few.
     """
     meter = Meter()
     check_files(file, out=out, suffixes=TEXT_SUFFIXES, force=force, is_model=True)

@@ -24,14 +24,14 @@ ROOM = 15  # columns of the names of facts
 
 def show_models(
     name: str | None = typer.Argument(
-        None, metavar="[NAME]", help="Show the card of this model, and all attributions."
+        None, metavar="[NAME]", help="Show the card of this model with all attributions."
     ),
     as_json: opt.Json = False,
 ) -> None:
-    """List the models that come with Sapwood: what they do, size, licence, training data, scores.
+    """List the models in the package: task, size, licence, training data, scores.
 
-    Wherever a command takes a MODEL, their names do. The licence of their weights is that of the
-    texts which they were learnt from, and not that of the code.
+    Their names can be used wherever a command takes a MODEL. The weights have a licence of their
+    own, which follows from their training texts.
     """
     cards = list_models()
     if name is None:

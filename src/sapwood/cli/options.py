@@ -77,8 +77,8 @@ Format = Annotated[
         "--format",
         callback=check_format,
         metavar="NAME",
-        help=f"How the trees are written: {', '.join(FORMAT_NAMES)}. Not needed for most: it is "
-        "recognised, for each file, from its beginning.",
+        help=f"Notation of the trees: {', '.join(FORMAT_NAMES)}. Rarely needed: the notation is "
+        "recognised from the beginning of each file.",
         show_default="recognised",
     ),
 ]
@@ -101,8 +101,8 @@ SkipBad = Annotated[
     bool,
     typer.Option(
         "--skip-bad",
-        help="Count and skip trees that cannot be read, instead of stopping at the first. Not "
-        "before you have looked at one.",
+        help="Skip and count trees that cannot be read, instead of stopping at the first. Look at "
+        "one of them first.",
     ),
 ]
 
@@ -130,8 +130,8 @@ SkipBadArcs = Annotated[
     bool,
     typer.Option(
         "--skip-bad",
-        help="Count and skip sentences that cannot be read, instead of stopping at the first. Not "
-        "before you have looked at one.",
+        help="Skip and count sentences that cannot be read, instead of stopping at the first. "
+        "Look at one of them first.",
     ),
 ]
 
@@ -139,47 +139,47 @@ Raw = Annotated[
     bool,
     typer.Option(
         "--raw",
-        help="FILE is text as people write it: find its sentences and words, with quotes, brackets "
-        "and contractions as the model's treebank has them. Not for text that is tokenised.",
+        help="FILE is ordinary text: find its sentences, and tokenise them like the model's "
+        "treebank. Not for tokenised text.",
     ),
 ]
 Tokenizer = Annotated[
     str | None,
     typer.Option(
         metavar="MODULE:FUNCTION",
-        help="Like --raw, with words by your own Python function, from a sentence to a list of "
-        "words; MODULE is looked for in this folder too. It is run: name only what you trust.",
+        help="Like --raw, but tokenise with your own Python function, which maps a sentence to a "
+        "list of words; MODULE may be in the current folder. The function is executed: use "
+        "only code that you trust.",
     ),
 ]
 Splitter = Annotated[
     str | None,
     typer.Option(
         metavar="MODULE:FUNCTION",
-        help="With --raw: find sentences by your own Python function, from a paragraph to a list "
-        "of sentences. It is run, as --tokenizer is.",
+        help="With --raw: find sentences with your own Python function, which maps a paragraph to "
+        "a list of sentences. The function is executed, like that of --tokenizer.",
     ),
 ]
 OnePerLine = Annotated[
     bool,
     typer.Option(
         "--one-per-line",
-        help="With --raw: each line is one sentence; an empty one stays empty. Not for paragraphs.",
+        help="With --raw: each line is one sentence, and empty lines stay empty. Not for "
+        "paragraphs.",
     ),
 ]
 Tokens = Annotated[
     Literal["penn", "ud"] | None,
     typer.Option(
-        help="With --raw: cut words as Penn treebanks do (-LRB-, ``) or as those of Universal "
-        "Dependencies do (brackets and quotes as they are, hyphens apart). Not without need: a "
-        "model knows the words of its own treebank.",
-        show_default="what the model's file says",
+        help="With --raw: tokenise like Penn treebanks (-LRB-, ``) or like Universal Dependencies "
+        "(brackets and quotes unchanged, words split at hyphens). Rarely needed: the model "
+        "file records the convention of its treebank.",
+        show_default="as recorded in the model file",
     ),
 ]
 
 ModelFile = Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="The model file.")]
-Json = Annotated[
-    bool, typer.Option("--json", help="Write the report as JSON; not for reading by eye.")
-]
+Json = Annotated[bool, typer.Option("--json", help="Write the report as JSON, for programs.")]
 Jobs = Annotated[
     int,
     typer.Option(
@@ -197,9 +197,9 @@ TrainingEncoder = Annotated[
     typer.Option(
         "--encoder",
         metavar="FOLDER",
-        help="A pretrained encoder as the Hugging Face hub has it (config.json, tokenizer.json, "
-        "model.safetensors), whose vectors of words networks read besides their own. Its files "
-        "are only read. Not for a language that it was not trained on.",
+        help="A pretrained encoder from the Hugging Face hub (config.json, tokenizer.json, "
+        "model.safetensors): the networks read its word vectors beside their own. Not for a "
+        "language that it was not trained on.",
     ),
 ]
 VectorsFile = Annotated[
@@ -207,17 +207,17 @@ VectorsFile = Annotated[
     typer.Option(
         "--vectors",
         metavar="FILE",
-        help="Word vectors in place of an encoder: text as word2vec, fastText and GloVe write it, "
-        "or safetensors. Not where there is an encoder, whose vectors are better.",
+        help="Static word vectors in place of an encoder: text of word2vec, fastText or GloVe, or "
+        "safetensors. An encoder is more accurate, where there is one.",
     ),
 ]
 IncludeEncoder = Annotated[
     Literal["8", "16"] | None,
     typer.Option(
-        help="Put the encoder, or the word vectors, into the model file, with 8 or 16 bits a "
-        "weight, so that the one file parses. Not where the licence of the encoder forbids to "
-        "pass it on.",
-        show_default="the model file names the encoder, which stays where it is",
+        help="Store the encoder, or the word vectors, in the model file, with 8 or 16 bits a "
+        "weight, so that parsing needs no other file. Not where the licence of the encoder "
+        "forbids redistribution.",
+        show_default="the model file only names the encoder",
     ),
 ]
 ParsingEncoder = Annotated[
@@ -225,20 +225,20 @@ ParsingEncoder = Annotated[
     typer.Option(
         "--encoder",
         metavar="FOLDER",
-        help="Where the encoder is that the model was trained with, or the word vectors. Not for "
-        "a model that holds it.",
-        show_default="what SAPWOOD_ENCODER names, else where it was when the model was trained",
+        help="Folder of the encoder, or file of the word vectors, that the model was trained "
+        "with. Not for a model that contains them.",
+        show_default="SAPWOOD_ENCODER, else the place at training time",
     ),
 ]
 Seed = Annotated[
     int,
-    typer.Option(min=0, metavar="N", help="Seed of the random numbers, where any are drawn."),
+    typer.Option(min=0, metavar="N", help="Seed of the random numbers."),
 ]
 Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Replace a file that Sapwood did not write. Not before you have looked at it.",
+        help="Replace a file that Sapwood did not write; look at it first.",
     ),
 ]
 Member = Annotated[
@@ -246,8 +246,7 @@ Member = Annotated[
     typer.Option(
         min=1,
         metavar="K",
-        help="Look into grammar K of an ensemble, counted from 1, with all other options. Only for "
-        "ensembles.",
+        help="Show member K of an ensemble, counted from 1. Only for ensembles.",
     ),
 ]
 Plot = Annotated[
@@ -263,9 +262,9 @@ Plot = Annotated[
 EngineOption = Annotated[
     Literal["threads", "dask"] | None,
     typer.Option(
-        help="Where the work runs: threads of this process, or processes of Dask, here or where "
-        "--scheduler says (pip install distributed). Results do not depend on it. Not dask for "
-        "one machine: threads share their memory.",
+        help="Where the work runs: threads of this process, or Dask processes, on this machine or "
+        "on the cluster of --scheduler (pip install distributed). Results do not depend on "
+        "it. Not dask for one machine: threads share their memory.",
         show_default="threads, or dask with --scheduler",
     ),
 ]
@@ -273,17 +272,17 @@ StreamEngineOption = Annotated[
     Literal["processes", "threads", "dask"] | None,
     typer.Option(
         help="Where the work runs: forks of this process, which share its memory; its threads, "
-        "which are slower for short sentences; or processes of Dask, here or where --scheduler "
-        "says (pip install distributed). Results do not depend on it.",
-        show_default="processes, or dask with --scheduler; threads where the system is not Linux",
+        "which are slower for short sentences; or Dask processes, on this machine or on the "
+        "cluster of --scheduler (pip install distributed). Results do not depend on it.",
+        show_default="processes, or dask with --scheduler; threads on systems other than Linux",
     ),
 ]
 SchedulerOption = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Run on the cluster of Dask whose scheduler listens there, such as "
-        "tcp://10.0.0.1:8786; its workers need this version of Sapwood.",
+        help="Run on the Dask cluster with the scheduler at this address, such as "
+        "tcp://10.0.0.1:8786. The workers need the same version of Sapwood.",
     ),
 ]
 OnDiskOption = Annotated[
@@ -291,9 +290,9 @@ OnDiskOption = Annotated[
     typer.Option(
         "--on-disk",
         metavar="FOLDER",
-        help="Keep trees, and what is made of them, in files in this folder while training: for "
-        "treebanks larger than memory. Models are the same. Workers of Dask must reach the folder. "
-        "Not for best and crf, which hold charts of all sentences.",
+        help="Keep the trees, and data derived from them, in files in this folder while training: "
+        "for treebanks larger than memory. The model is the same. Dask workers must reach "
+        "the folder. Not for best and crf, which hold charts of all sentences.",
     ),
 ]
 

@@ -36,13 +36,13 @@ def serve_page(  # noqa: PLR0913 - every option of the command is an argument
     ),
     *,
     port: int = typer.Option(
-        0, min=0, max=65535, metavar="N", help="Where to listen.", show_default="a free one"
+        0, min=0, max=65535, metavar="N", help="Port to listen on.", show_default="a free one"
     ),
     host: str | None = typer.Option(
         None,
         metavar="ADDRESS",
-        help="Listen for other machines too, such as 0.0.0.0. Whoever has the address with its "
-        "token can use the server. Not needed for a browser on this machine.",
+        help="Address to listen on for other machines, such as 0.0.0.0. Whoever has the address "
+        "with its token can use the server. Not needed for a browser on this machine.",
         show_default="this machine only",
     ),
     open_browser: bool = typer.Option(False, "--open", help="Open the page in a browser."),
@@ -50,16 +50,17 @@ def serve_page(  # noqa: PLR0913 - every option of the command is an argument
         None,
         "--trees",
         metavar="TREEBANK",
-        help="What the models were trained on: States shows examples of it. Again for more files.",
+        help="Training trees of the models, from which the view States takes examples; may be "
+        "repeated.",
     ),
     max_body: float = typer.Option(
-        8.0, min=0.01, metavar="MB", help="Size of a request, uploads too."
+        8.0, min=0.01, metavar="MB", help="Largest size of a request or upload."
     ),
     max_words: int = typer.Option(150, min=1, metavar="N", help="Words of a sentence."),
     max_sentences: int = typer.Option(500, min=1, metavar="N", help="Sentences of a request."),
     max_k: int = typer.Option(50, min=1, metavar="K", help="Trees of a k-best list."),
     max_seconds: float = typer.Option(
-        20.0, min=0.1, metavar="S", help="That a request may take, waiting included."
+        20.0, min=0.1, metavar="S", help="Seconds that a request may take, waiting included."
     ),
     max_training: float = typer.Option(
         3600.0, min=1.0, metavar="S", help="Seconds that a training may take."
@@ -68,19 +69,20 @@ def serve_page(  # noqa: PLR0913 - every option of the command is an argument
         1024.0,
         min=256.0,
         metavar="MB",
-        help="Of the process that answers a heavy question, such as Identify or an upload; a "
-        "training may take four times as much.",
+        help="Memory of the process that answers a heavy request, such as Identify or an upload; "
+        "a training may use four times as much.",
     ),
     workers: int = typer.Option(2, min=1, metavar="N", help="Requests worked on at once."),
     queue: int = typer.Option(
-        32, min=0, metavar="N", help="Requests that may wait; more are told to come back."
+        32, min=0, metavar="N", help="Requests that may wait; further ones get status 503."
     ),
 ) -> None:
-    """Open a page that shows what was learnt, and answer the same questions as JSON.
+    """Open a web page that shows what models have learnt, and answer requests in JSON.
 
-    The address is printed on stdout. Parse, look into states, compare, train, identify, language
-    models: each view has an address that can be shared. Other programs ask /api/...; /docs in the
-    same place says what. Nothing is fetched from elsewhere. Ctrl-C stops it, and all it started.
+    The address is printed on stdout. Views: parse, look into states, compare, train, identify,
+    language models; each has an address that can be shared. Programs use /api/..., which /docs
+    describes. Nothing is loaded from the network. Ctrl-C stops the server and everything it
+    started.
     """
     try:
         from sapwood.web.guard import MEGABYTE, Limits

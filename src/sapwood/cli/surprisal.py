@@ -90,8 +90,8 @@ def print_surprisal(  # noqa: PLR0913 - every option of the command is an argume
 
     MODEL is a grammar with probabilities (--method pcfg, em, cluster, pivot, pivot-em), a mix with
     one of them, or a language model of `sapwood lm train`. Sums over trees are exact, without
-    pruning. An unknown word counts as its class. A word that the grammar cannot derive behind the
-    words before it has the surprisal Inf, and the words behind it NA: see --restart.
+    pruning. An unknown word counts as its class. If the grammar cannot derive a word after the
+    words before it, the word has the surprisal Inf and the rest of the sentence NA: see --restart.
     """
     from sapwood.incremental import MEASURES, UNITS
     from sapwood.lm.model.language_model import LanguageModel

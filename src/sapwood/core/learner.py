@@ -410,8 +410,8 @@ class Estimator(Parametrised):
     listen: Listener | None = parameter(
         None,
         ANYTHING,
-        "Called with an `Event` of `sapwood.progress` whenever the work has moved on, and with "
-        "facts such as the log-likelihood of an iteration.",
+        "Called with an `Event` of `sapwood.progress` at each step of progress, with facts such "
+        "as the log-likelihood of an iteration.",
         changes_model=False,
     )
 
@@ -478,18 +478,17 @@ class BudgetParameters(Estimator):
     budget: float | str | None = positional(
         default=None,
         domain=maybe(_BUDGET),
-        words="CPU seconds of this process for training, choosing and grading, without those for "
-        "compiling or loading kernels; a candidate is not begun when it would hardly end in time, "
-        "and is stopped where it can be when it does not; a network has fewer passes then. The "
-        "first one is trained in any case. None trains all; `auto` has what suits the size of the "
-        "treebank.",
+        words="CPU seconds of this process for training, choosing and scoring, without compiling "
+        "or loading kernels. A candidate that would not finish in time is skipped, and one "
+        "that does not is stopped, or makes fewer passes if it is a network. The first one "
+        "is always trained. None trains all; `auto` depends on the size of the treebank.",
         kw_only=False,
     )
     n_states: int = parameter(
         32, whole(1, MAX_STATES), "The most states of a candidate; larger ones are cut down to it."
     )
     spent: float = parameter(
-        0.0, at_least(0), "Seconds of the budget that are gone before `fit`, for reading."
+        0.0, at_least(0), "Seconds of the budget that were used before `fit`, such as for reading."
     )
 
 
@@ -499,10 +498,12 @@ class HiddenTreeParameters(Estimator):
     refine: str = parameter(
         "none",
         one_of(REFINEMENTS),
-        "`none` for the closed form from short sentences; `moments` or `em` to go on from there "
-        "with all lengths.",
+        "`none` for the closed form from short sentences; `moments` or `em` to improve on it with "
+        "sentences of all lengths.",
     )
-    max_length: int = parameter(10, whole(3, 60), "Longest sentences that the refinement reads.")
+    max_length: int = parameter(
+        10, whole(3, 60), "Length of the longest sentences that the refinement uses."
+    )
     iterations: int = parameter(500, whole(1), "The most EM iterations.")
 
 

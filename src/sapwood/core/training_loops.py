@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sapwood.core.errors import SapwoodError
-from sapwood.core.progress import counted
+from sapwood.core.progress import counted, note
 
 P = TypeVar("P")  # parameters
 C = TypeVar("C")  # expected counts
@@ -104,7 +104,7 @@ def run_em(
     start
         Parameters, or a result to go on from.
     listen
-        Called after every E-step.
+        Called after every E-step; without it, iterations are reported as progress.
     save
         Called after every M-step.
     """
@@ -118,6 +118,9 @@ def run_em(
         _evaluate(steps, now, stop)
         if listen is not None:
             listen(now)
+        else:
+            is_fixed = steps.score is None and stop.has_converged is None
+            note(len(now.values), stop.iterations if is_fixed else None, "iteration")
         # an extrapolation is a jump, whose gain says nothing of convergence
         is_step = steps.extrapolate is None or len(trail) > 1
         now.has_converged = bool(is_step and stop.has_converged and stop.has_converged(now.values))
@@ -136,12 +139,7 @@ def run_em(
     return now
 
 
-def iterate_em(
-    update: Callable[[P], P],
-    start: P,
-    iterations: int,
-    listen: Callable[[EMResult[P, P]], None] | None = None,
-) -> P:
+def iterate_em(update: Callable[[P], P], start: P, iterations: int) -> P:
     """Parameters after a fixed number of EM iterations, for which no likelihood is needed.
 
     An update is the E-step and the M-step.
@@ -150,7 +148,7 @@ def iterate_em(
         update, lambda _, updated: updated, objective=lambda parameters, counts: 0.0
     )
     stop = EMStop(iterations, evaluates_last=False)
-    return run_em(steps, start, stop, listen=listen).parameters
+    return run_em(steps, start, stop).parameters
 
 
 def _evaluate(steps: EMSteps[P, C], now: EMResult[P, C], stop: EMStop) -> None:

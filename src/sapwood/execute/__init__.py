@@ -1,4 +1,4 @@
-"""Where work runs: over shards or streams, on one thread or several, with the same result."""
+"""Engines: map and sum over shards or streams, on threads or a cluster, with equal results."""
 
 from sapwood.execute.cluster import Cluster, Traffic
 from sapwood.execute.engine import (

@@ -1,7 +1,7 @@
 """`Cluster`: an engine of Dask workers, processes of this machine or of many.
 
-Everything that travels is pickled here, and its bytes are counted: shards when they are placed,
-common arguments once for all tasks, totals on their way back. A shard is the result of a task that
+Everything that is sent is pickled here, and its bytes are counted: shards when they are placed,
+common arguments once for all tasks, and the returned totals. A shard is the result of a task that
 holds its bytes, so that Dask can make it again when its worker is lost.
 
 Every thread gets the same number of neighbouring shards, in blocks of 2^k that are one task each,
@@ -53,7 +53,7 @@ RETURN = 60.0  # seconds in which a worker must be back after all workers were l
 
 @dataclass
 class Traffic:
-    """Pickled bytes that have travelled between this process and its cluster."""
+    """Pickled bytes sent between this process and its cluster."""
 
     placed: int = 0
     common: int = 0
@@ -138,7 +138,7 @@ class Cluster(Engine):
         return results
 
     def gather(self, placed: Placed) -> Iterator[Any]:
-        """Yield results block by block, with two blocks on their way at a time."""
+        """Yield results block by block, with two blocks in flight."""
 
         def fetch(block: Any) -> Any:
             return self._receive(self._submit(_pickle_block, block))
@@ -159,9 +159,9 @@ class Cluster(Engine):
     def stream(
         self, task: Callable[..., R], items: Iterable[Any], *common: Any, ahead: int = 16
     ) -> Iterator[R]:
-        """Yield results in order, with at most `ahead` items a thread on their way.
+        """Yield results in order, with at most `ahead` items per thread in flight.
 
-        Items that are ready travel together; an item that others would have to wait for goes alone.
+        Items that are ready are sent together; an item that others would wait for is sent alone.
         """
         call = self._share(task, *common)
 
@@ -306,7 +306,7 @@ def _branches(start: int, end: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Pickled:
-    """A small argument that goes with every task; Dask must not look into it."""
+    """A small argument that is sent with every task; Dask must not inspect it."""
 
     content: bytes
 
@@ -350,7 +350,7 @@ def _open(item: Any) -> Any:
 
 
 def pickle_to_send(item: Any) -> bytes:
-    """Pickle an object that is to travel, functions without a name included."""
+    """Pickle an object for sending, functions without a name included."""
     import cloudpickle
 
     try:
@@ -388,7 +388,7 @@ def _start(n_workers: int) -> tuple[Any, Any]:
             )
     except RuntimeError as error:
         msg = f"workers cannot be started here: {error}"
-        hint = 'a script of yours starts its work under `if __name__ == "__main__":`'
+        hint = 'your script must start its work under `if __name__ == "__main__":`'
         raise SapwoodError(msg, hint=hint) from error
     return cluster, Client(cluster, set_as_default=False)
 
@@ -438,7 +438,7 @@ async def _knock(address: str) -> None:
 def _check_workers(client: Any) -> None:
     """Refuse a cluster with a worker of another version; later workers meet `with_version`.
 
-    A worker that cannot be reached, gone or busy, is asked again.
+    A worker that cannot be reached, gone or busy, is queried again.
     """
     end = monotonic() + PATIENCE
     while True:
@@ -461,8 +461,8 @@ def _check_workers(client: Any) -> None:
 def with_version(function: Callable[..., Any], version: str = __version__) -> Callable[..., Any]:
     """The same function, refused by a worker that has another version of Sapwood.
 
-    Workers can join at any time, so that every task looks. The check travels with the task as code
-    and not by name, because the worker's own version may not have it.
+    Workers can join at any time, so every task checks. The check is sent with the task as
+    code and not by name, because the worker's own version may lack it.
     """
     packed = pickle_to_send(function)
 
@@ -491,7 +491,7 @@ def _losses() -> Iterator[None]:
     try:
         yield
     except (CancelledError, CommClosedError, ClosedClientError) as error:
-        msg = "the scheduler has ended, or forgotten what it was given"
+        msg = "the scheduler has ended, or lost the data that it was sent"
         raise SapwoodError(msg, hint="see whether it runs, and start again") from error
 
 

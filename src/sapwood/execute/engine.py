@@ -1,4 +1,4 @@
-"""`Engine`: runs tasks over shards and streams. Learners say what is summed, not where.
+"""`Engine`: runs tasks over shards and streams. Learners define the sum, engines where it runs.
 
     placed = engine.place(shards)                  once: shards stay where they are put
     tables = engine.map(NodeTable, placed)         results, one for each shard, stay there too
@@ -197,7 +197,7 @@ def read_ahead(items: Iterable[T], room: int) -> Stream[T]:
 
 
 class Windows(Generic[T]):
-    """A stream cut into lists of items that are there: an item that comes alone goes alone.
+    """A stream cut into lists of the items that are ready; a single one is a list of its own.
 
     The first lists are short, so that their results come soon. Unless all items are in memory, a
     thread reads at most one list ahead; `close` ends it.
@@ -251,8 +251,8 @@ class Placed:
 class Engine(ABC):
     """Runs tasks over shards and streams.
 
-    Tasks are functions of a shard and of common arguments. On a cluster they travel with the shards
-    and the results, so that a task is a function with a name, not a lambda.
+    Tasks are functions of a shard and of common arguments. On a cluster they are sent with the
+    shards and the results, so a task must be a function with a name, not a lambda.
     """
 
     jobs: int  # number of threads, here and elsewhere
@@ -356,7 +356,7 @@ class Threads(Engine):
     def stream(
         self, task: Callable[..., R], items: Iterable[Any], *common: Any, ahead: int = 16
     ) -> Iterator[R]:
-        """Yield results in order, with at most `ahead` items a thread in flight."""
+        """Yield results in order, with at most `ahead` items per thread in flight."""
         run = task if not common else lambda item: task(item, *common)
         yield from ordered_map(run, items, jobs=self.jobs, ahead=ahead)
 

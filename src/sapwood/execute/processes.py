@@ -4,7 +4,7 @@ Kernels release the interpreter lock, but a sentence of ten words spends most of
 them, where threads wait for each other. Forks of this process do not wait, and they share all that
 it has loaded without a copy: tables, kernels, models.
 
-`stream_results` keeps the model from travelling back: a parse refers to the parser that made it,
+`stream_results` avoids sending the model back: a parse refers to the parser that made it,
 and so to a whole model. Objects that both sides hold are pickled as their positions in a list.
 """
 
@@ -43,7 +43,7 @@ class Processes(Threads):
     """Threads of this process, and for streams forks of it.
 
     The first items of a stream are worked on here, so that short streams start no process and
-    kernels are loaded once. Items that are ready travel together. A lost process ends the stream
+    kernels are loaded once. Items that are ready are sent together. A lost process ends the stream
     with an error, after all earlier results. Where the system cannot fork safely, threads do the
     work. For `jobs`, None and 0 mean all cores.
 
@@ -57,7 +57,7 @@ class Processes(Threads):
     def stream(
         self, task: Callable[..., R], items: Iterable[Any], *common: Any, ahead: int = 16
     ) -> Iterator[R]:
-        """Yield results in order, with bounded memory; only items and results travel."""
+        """Yield results in order, with bounded memory; only items and results are sent."""
         if self.jobs == 1 or not CAN_FORK:
             return super().stream(task, items, *common, ahead=ahead)
         run = task if not common else lambda item: task(item, *common)
@@ -141,7 +141,7 @@ class _Worker:
             self.connection.send(batch)
             reply: _Reply = self.connection.recv()
         except (EOFError, OSError) as error:
-            msg = f"process {self.pid}, one of those that do the work, has ended by itself"
+            msg = f"process {self.pid}, one of the workers, has ended unexpectedly"
             hint = "if memory is short, use fewer of them (--jobs)"
             raise SapwoodError(msg, hint=hint) from error
         return reply
@@ -198,7 +198,7 @@ def stream_results(
     """Results of `task(item, parser)` in the order of the items, wherever the engine runs.
 
     `shared` lists the large objects of a parser that results refer to, always in the same order.
-    They do not travel: each result refers to the objects of the parser given here.
+    They are not sent: each result refers to the objects of the parser given here.
     """
     if type(engine) is Threads:  # which share memory
         return engine.stream(task, items, parser, ahead=ahead)

@@ -14,14 +14,14 @@ Notation (DEP, section 3.2; moments are means over the same triples)
     e          E[right]' S_R^-1 = 1' G^-1, the first unit vector
     w_x        G^-T o_x, the vector of a symbol: w_x' = e' D_x
 
-A constant column in U makes every vector of a word begin with 1. Then G has ones in its first row,
-e is known, and sums of probabilities come out right whatever noise there is.
+A constant column in U makes every vector of a word begin with 1. Then G has ones in its first
+row, e is known, and sums of probabilities are right despite noise.
 
-Where the paper differs: its K contracts a child instead of the head, and one vector mu stands for
-the roots, the heads and the children alike, which needs all of them to have the same states.
+Where the paper differs: its K contracts a child instead of the head, and one vector mu represents
+the roots, the heads and the children alike, which assumes that all of them have the same states.
 
-A vector v' = u' G^-1 stands for the vector u of weights by state. That is all that the change of
-basis by G does: `diagonal_form` undoes it.
+A vector v' = u' G^-1 represents the vector u of weights by state: this is the change of
+basis by G, which `diagonal_form` undoes.
 """
 
 from __future__ import annotations

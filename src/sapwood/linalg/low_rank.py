@@ -1,4 +1,4 @@
-"""Low rank under linear constraints: the Hankel matrix that agrees with what was observed.
+"""Low rank under linear constraints: the Hankel matrix that agrees with the observations.
 
 Notation (WCFG, section 4.2)
 ----------------------------
@@ -179,7 +179,7 @@ def admm(
 
     Stops when X is as good as feasible and the gap to the dual bound is closed: Y = -rho U is
     orthogonal to all free directions; divided by max(1, ||Y||_2) it is feasible for the dual
-    problem, so that its least product with a feasible matrix is a lower bound of the norm.
+    problem, so its least product with a feasible matrix is a lower bound of the norm.
 
     Raises
     ------

@@ -61,9 +61,9 @@ def find_anchors(
     tolerance
         A height below this fraction of the radius ends the search, with fewer than m points.
     n_clean_up
-        Passes that pick each anchor again, given all others: they undo greedy early choices.
+        Passes that pick each anchor again, given all others; they undo greedy early choices.
 
-    Cost: O(n dim m) to pick, and for each anchor that a clean-up picks anew. Deterministic; of
+    Cost: O(n dim m) to pick, and for each anchor that a clean-up replaces. Deterministic; of
     equal heights the first point is taken.
 
     >>> square = np.array([[0.2, 0.3], [0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.3, 0.3]])

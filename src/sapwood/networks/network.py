@@ -1,33 +1,38 @@
 """`Network`: its weights, as a file has them, and its encoder of sentences.
 
-The encoder takes words in and gives a state for each word in its sentence out, with tags between:
+The encoder maps each word of a sentence to a state, and predicts tags between its two layers:
 
 word vector, sum of the vectors of its affixes, given vector -> BiLSTM -> tags
                                                   BiLSTM's outputs, expected vector of the tag
                                                                    -> BiLSTM -> states
 
+A third BiLSTM may stand above the second; its outputs are added to those that it reads (a residual
+connection), and the sums are the states.
+
 A familiar word has a vector of its own; all words share vectors of their affixes and shapes, which
 hashes choose. Vectors may also be given, by a pretrained encoder or a file of word vectors
 (`sapwood.networks.pretrained`): standardised, and projected to few numbers by a learnt matrix.
 
-A backward pass stands behind its forward pass: it takes the gradient of the loss by the outputs
-(`d_outputs`), writes that by the weights into G and returns that by the inputs.
+Each backward pass follows its forward pass: it takes the gradient of the loss with respect to the
+outputs (`d_outputs`), writes that of the weights into G, and returns that of the inputs.
 
-Rows of a batch lie by time step: the first words of all sentences, then the second words of the
-sentences that have one, and so on. Sentences come longest first, so that the rows of a step belong
-to the first sentences, a step is a run of rows, and no row is padding.
+Rows of a batch are ordered by time step: the first words of all sentences, then the second words of
+the sentences that have one, and so on. Sentences are sorted longest first, so the rows of a step
+belong to the first sentences, a step is a range of rows, and no row is padding.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from math import prod
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +41,7 @@ from sapwood.core.arrays import IntArray
 from sapwood.core.compiling import kernel_calls
 from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import require_type
-from sapwood.corpora.vocabulary import N_OF_FORM, PROPERTIES, form_properties
+from sapwood.corpora.vocabulary import N_OF_FORM, PROPERTIES, form_properties, hash_of
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -46,15 +51,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Real = npt.NDArray[Any]  # float32 in use, float64 in tests of gradients
 Shapes = dict[str, tuple[int, ...]]
-LAYER_1, LAYER_2 = "first", "second"  # names of the encoder's layers
+LAYER_1, LAYER_2, LAYER_3 = LAYERS = "first", "second", "third"  # names of the encoder's layers
 GIVEN_W, GIVEN_B = "given.W", "given.b"  # the projection of given vectors
-N_SPECIAL = 2  # word vectors before those of familiar words: of the root, of unknown words
+N_SPECIAL = 2  # special word vectors come first: the root, the unknown word
 # the properties of a word's letters whose hashes choose form vectors
 FORM_PROPERTIES = np.frombuffer(PROPERTIES[:N_OF_FORM].encode(), np.uint8)
+# A Hangul syllable has two or three letters: Korean stems and endings often meet inside one.
+LETTER_ENDINGS = (1, 3, 4, 6)  # letters of the endings that networks of Korean read besides
+_LETTERS_OF_HANGUL = b"6789"  # these endings among the properties of a file
+HANGUL_PROPERTIES = np.append(FORM_PROPERTIES, np.frombuffer(_LETTERS_OF_HANGUL, np.uint8))
+_HANGUL = re.compile("[\uac00-\ud7a3]")
 
 
 class Parameters(dict[str, Real]):
-    """Arrays by name, one behind the other in a vector.
+    """Arrays by name, concatenated in one vector.
 
     Examples
     --------
@@ -85,7 +95,8 @@ class Parameters(dict[str, Real]):
 class EncoderSizes(NamedTuple):
     """Sizes of the vectors of words, of their forms and of tags, and of an LSTM's state.
 
-    Given vectors have `given` numbers, 0 for none, and are projected to `projected`.
+    Given vectors have `given` numbers, 0 for none, and are projected to `projected`. There are two
+    or three `layers` of LSTMs.
     """
 
     word: int = 100
@@ -94,6 +105,7 @@ class EncoderSizes(NamedTuple):
     state: int = 200
     given: int = 0
     projected: int = 128
+    layers: int = 2
 
     def shapes(self, n_tags: int) -> dict[str, tuple[int, ...]]:
         """Shapes of all arrays but the tables of word and form vectors."""
@@ -103,7 +115,8 @@ class EncoderSizes(NamedTuple):
         if self.given:
             first += self.projected
             shapes |= {GIVEN_W: (self.given, self.projected), GIVEN_B: (self.projected,)}
-        for layer, width in ((LAYER_1, first), (LAYER_2, 2 * h + self.tag)):
+        widths = first, 2 * h + self.tag, 2 * h
+        for layer, width in zip(LAYERS[: self.layers], widths, strict=False):
             for direction in ("forwards", "backwards"):
                 name = f"{layer}.{direction}"
                 shapes |= {f"{name}.W": (width, 4 * h), f"{name}.U": (h, 4 * h)}
@@ -127,6 +140,18 @@ class Network:
     weights: Parameters
     bits: int = 16
     given: GivenVectors | None = None
+    splits_hangul: bool = False  # whether forms are also endings by letters of Hangul
+
+    @property
+    def rows(self) -> VectorRows:
+        """Finds the rows of words and of their forms in the tables of vectors."""
+        n_forms = len(self.form_vectors)
+        return VectorRows(self.familiar, n_forms, splits_hangul=self.splits_hangul)
+
+    @property
+    def properties(self) -> npt.NDArray[np.uint8]:
+        """The letters of the properties whose hashes choose form vectors."""
+        return HANGUL_PROPERTIES if self.splits_hangul else FORM_PROPERTIES
 
     @property
     def tables(self) -> dict[str, Real]:
@@ -136,7 +161,7 @@ class Network:
     @property
     def n_weights(self) -> int:
         """Numbers in its file in 16 bits, hashes of words included."""
-        n_hashes = self.familiar.size + FORM_PROPERTIES.size
+        n_hashes = self.familiar.size + self.properties.size
         return n_hashes + sum(table.size for table in self.tables.values())
 
     def rounded(self, bits: int = 16) -> Network:
@@ -152,14 +177,16 @@ class Network:
         for key, table in weights.items():
             table[:] = rounded[key]
         words, forms = rounded["words"], rounded["forms"]
-        return Network(self.familiar, words, forms, weights, bits, self.given)
+        return replace(
+            self, word_vectors=words, form_vectors=forms, weights=weights, bits=bits
+        )  # fmt: skip
 
     def to_arrays(self, name: str) -> dict[str, npt.NDArray[Any]]:
         """The arrays of a model file, their names after the network's."""
         from sapwood.networks.rounding import encode_rows
 
         arrays: dict[str, npt.NDArray[Any]] = {
-            f"{name}.familiar": self.familiar, f"{name}.properties": FORM_PROPERTIES,
+            f"{name}.familiar": self.familiar, f"{name}.properties": self.properties,
         }  # fmt: skip
         for key, table in self.tables.items():
             if self.bits == 8 and table.ndim == 2:
@@ -177,25 +204,27 @@ class Network:
         arrays: Mapping[str, npt.NDArray[Any]],
         n_tags: int,
         head_shapes: Callable[[Mapping[str, npt.NDArray[Any]], int], Shapes],
-        given_header: Any = None,
+        given: GivenVectors | dict[str, Any] | None = None,
     ) -> Network:
         """The network of a model file, after a check of its arrays.
 
-        `head_shapes` gives the shapes of the weights above the encoder; `given_header` is the
-        record of the source of given vectors in the file's header, None for no such vectors.
+        `head_shapes` gives the shapes of the weights above the encoder; `given` is the record of
+        the source of given vectors in the file's header, or vectors that another network of the
+        file has as well, or None for no such vectors.
         """
         found = {
             key.removeprefix(f"{name}."): table
             for key, table in arrays.items()
             if key.startswith(f"{name}.")
         }
-        given = None
-        if given_header is not None:
+        if given is not None:
             from sapwood.networks.pretrained.source import GivenVectors
 
-            given = GivenVectors.from_arrays(given_header, found)
+            if not isinstance(given, GivenVectors):
+                given = GivenVectors.from_arrays(given, found)
         familiar, properties = found.pop("familiar"), found.pop("properties")
-        if not np.array_equal(properties, FORM_PROPERTIES):
+        splits_hangul = np.array_equal(properties, HANGUL_PROPERTIES)
+        if not splits_hangul and not np.array_equal(properties, FORM_PROPERTIES):
             msg = "the network reads words by other affixes than this version of Sapwood"
             raise ModelFormatError(msg, hint="train it again")
         require_type(familiar, f"{name}.familiar", np.uint32, 1)
@@ -205,6 +234,8 @@ class Network:
         sizes = EncoderSizes(words.shape[-1], forms.shape[-1], found["tag.E"].shape[-1], state)
         if given is not None:
             sizes = sizes._replace(given=len(given.mean), projected=found[GIVEN_W].shape[-1])
+        if f"{LAYER_3}.forwards.W" in found:
+            sizes = sizes._replace(layers=3)
         shapes = sizes.shapes(n_tags) | head_shapes(found, 2 * state)
         if lacking := shapes.keys() - found:
             msg = f"the network has no {name}.{min(lacking)}, which this version of Sapwood reads"
@@ -224,7 +255,7 @@ class Network:
         for key, table in found.items():
             weights[key][:] = table
         words, forms = words.astype(np.float32, copy=False), forms.astype(np.float32, copy=False)
-        return cls(familiar, words, forms, weights, bits, given)
+        return cls(familiar, words, forms, weights, bits, given, splits_hangul)
 
 
 def _decode(
@@ -259,9 +290,10 @@ _limits: list[Any] = []  # one for each thread inside; all of them are that of t
 def one_blas_thread() -> Iterator[None]:
     """Limit matrix products to one thread while any of several threads is inside.
 
-    The products of a sentence are small: with more threads, most of the processor time goes into
-    waiting. The first thread in sets the limit and the last one out restores the old number; were
-    each to restore what it found, the second of two that overlap would restore the first's limit.
+    The products of a sentence are small: with more threads, most of the processor time is spent
+    waiting. The first thread to enter sets the limit and the last to leave restores the old number;
+    if each restored the number that it found, the second of two overlapping threads would restore
+    the limit of the first.
     """
     with _lock:
         calls_blas = not kernel_calls.is_only_one
@@ -286,7 +318,7 @@ def _blas(*, calls_blas: bool) -> ThreadpoolController:
 
 
 def with_one_blas_thread(results: Iterable[T]) -> Iterator[T]:
-    """Yield the results; while they are computed, matrix products take one thread each.
+    """Yield the results; matrix products use one thread while they are computed.
 
     Examples
     --------
@@ -317,13 +349,13 @@ def init_encoder(
     """Parameters with random weights: orthogonal recurrent matrices, forget gates open."""
     P = Parameters(shapes, dtype)
     for name, array in P.items():
-        if name.endswith(".U") and name.startswith((LAYER_1, LAYER_2)):
+        if name.endswith(".U") and name.startswith(LAYERS):
             h = len(array)
             for k in range(4):
                 array[:, k * h : (k + 1) * h] = np.linalg.qr(rng.normal(size=(h, h)))[0]
         elif name.endswith(".E"):
             array[:] = 0.1 * rng.normal(size=array.shape)
-        elif name.endswith(".b") and name.startswith((LAYER_1, LAYER_2)):
+        elif name.endswith(".b") and name.startswith(LAYERS):
             array[len(array) // 4 : len(array) // 2] = 1
         elif array.ndim > 1:
             glorot_uniform(array, rng)
@@ -334,15 +366,23 @@ class VectorRows:
     """Finds the rows of words and of their forms in the tables of vectors.
 
     `familiar` are sorted hashes of lower-case words with a vector of their own; the table of forms
-    has `n_forms` rows, a power of two.
+    has `n_forms` rows, a power of two. With `splits_hangul`, forms of Korean words are also their
+    endings by letters.
     """
 
-    def __init__(self, familiar: npt.NDArray[np.uint32], n_forms: int) -> None:
+    def __init__(
+        self, familiar: npt.NDArray[np.uint32], n_forms: int, *, splits_hangul: bool = False
+    ) -> None:
         self.familiar, self.bits = familiar, n_forms.bit_length() - 1
+        self.splits_hangul = splits_hangul
+        self.n_properties = N_OF_FORM + splits_hangul * len(LETTER_ENDINGS)
         self._cache: dict[str, tuple[int, IntArray]] = {}
 
     def rows(self, words: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """Row of each word, [n], and its rows in the table of forms, [n, N_OF_FORM]."""
+        """Row of each word, [n], and its rows in the table of forms, [n, n_properties].
+
+        Rows are -1 for properties that a word has not.
+        """
         cache = self._cache
         missing = [word for word in dict.fromkeys(words) if word not in cache]
         if len(cache) + len(missing) > _CACHED_FORMS:
@@ -351,12 +391,42 @@ class VectorRows:
         if missing:
             properties, index = form_properties(missing, self.familiar)
             word = np.where(index >= 0, index + N_SPECIAL, UNKNOWN_ROW).tolist()
-            mixed = (properties << np.uint64(4)) | np.arange(N_OF_FORM, dtype=np.uint64)
+            if self.splits_hangul:
+                properties = np.concatenate([properties, letter_endings(missing)], axis=1)
+            mixed = (properties << np.uint64(4)) | np.arange(self.n_properties, dtype=np.uint64)
             forms = ((mixed * _ODD) >> np.uint64(64 - self.bits)).astype(np.int64)
+            forms[properties == 0] = -1
             cache.update(zip(missing, zip(word, forms, strict=True), strict=True))
         found = [cache[word] for word in words]
         word_rows = np.array([word for word, _ in found], np.int64)
-        return word_rows, np.array([forms for _, forms in found], np.int64).reshape(-1, N_OF_FORM)
+        forms = np.array([forms for _, forms in found], np.int64)
+        return word_rows, forms.reshape(-1, self.n_properties)
+
+
+def has_hangul(word: str) -> bool:
+    """Whether a word is written in syllables of Hangul, at least in part.
+
+    >>> has_hangul("먹었다"), has_hangul("eat")
+    (True, False)
+    """
+    return _HANGUL.search(word) is not None
+
+
+def letter_endings(words: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """Hashes of the endings of words by letters of Hangul, [n, 4]; 0 for words without Hangul.
+
+    Examples
+    --------
+    >>> eats, saw = letter_endings(["갔다", "봤다"])  # both end in the letters of "ㅆ다"
+    >>> (eats == saw).tolist()
+    [True, True, False, False]
+    """
+    found = np.zeros((len(words), len(LETTER_ENDINGS)), np.uint64)
+    for k, word in enumerate(words):
+        if has_hangul(word):
+            letters = normalize("NFD", word)
+            found[k] = [hash_of(letters[-length:]) for length in LETTER_ENDINGS]
+    return found
 
 
 class SentenceRows(NamedTuple):
@@ -364,7 +434,7 @@ class SentenceRows(NamedTuple):
 
     starts: IntArray  # first word of each sentence, [n_sentences + 1]
     word: IntArray  # [n]
-    forms: IntArray  # [n, N_OF_FORM]
+    forms: IntArray  # [n, n_properties]
 
     @classmethod
     def of(
@@ -411,7 +481,7 @@ class Lookup(NamedTuple):
 
 
 def look_up(table: Real, rows: IntArray) -> tuple[Lookup, IntArray]:
-    """The vectors that words take from a table, and their rows in it.
+    """The vectors of a table that words use, and their rows in it.
 
     `rows`, [n, n_each], are those of each word; negative numbers stand for none.
     """
@@ -559,12 +629,13 @@ class Encoding(NamedTuple):
     forms: Lookup
     given: Real | None
     vector_masks: tuple[Mask, Mask]
-    masks: tuple[Mask, Mask, Mask]
+    masks: tuple[Mask, Mask, Mask, Mask]
     first: BiLSTMTrace
     tag_inputs: Real
     tags: Real  # posteriors, [n, n_tags]
     second: BiLSTMTrace
-    states: Real  # the outputs of the second layer, [n, 2 * state]
+    third: BiLSTMTrace | None
+    states: Real  # the outputs of the second layer, plus those of the third, [n, 2 * state]
 
 
 def encode(
@@ -583,19 +654,21 @@ def encode(
     given : [n, given]
         Standardised vectors of the words from a pretrained encoder; 0 for marks.
     tag_factors : [n_known], [n_known, n_tags]
-        What is known of the tags of some rows: their probabilities are multiplied by it and
+        Constraints on the tags of some rows: tag probabilities are multiplied by them and
         normalised.
     """
     from sapwood.networks.kernels.lstm import row_products
 
     vector_masks: tuple[Mask, Mask] = (1.0, 1.0)
-    masks: tuple[Mask, Mask, Mask] = (1.0, 1.0, 1.0)
+    masks: tuple[Mask, Mask, Mask, Mask] = (1.0, 1.0, 1.0, 1.0)
+    has_third = f"{LAYER_3}.forwards.W" in P
     if dropout is not None:
         vector_masks = dropout.word_masks()
-        widths = [len(P[f"{layer}.forwards.W"]) for layer in (LAYER_1, LAYER_2)]
-        widths.insert(1, len(P["tag.W"]))
-        a, b, c = map(dropout.sentence_mask, widths)
-        masks = a, b, c
+        masked = f"{LAYER_1}.forwards.W", "tag.W", f"{LAYER_2}.forwards.W"
+        a, b, c = (dropout.sentence_mask(len(P[name])) for name in masked)
+        masks = a, b, c, 1.0
+        if has_third:
+            masks = a, b, c, dropout.sentence_mask(len(P[f"{LAYER_3}.forwards.W"]))
     vectors = [
         looked.words @ looked.vectors * mask
         for looked, mask in zip((words, forms), vector_masks, strict=True)
@@ -613,8 +686,12 @@ def encode(
         tags[known] = weighted / weighted.sum(axis=1, keepdims=True)
     inputs = np.concatenate([first.outputs, row_products(tags, P["tag.E"])], axis=1)
     second = bilstm(P, LAYER_2, inputs * masks[2], packing)
-    masked = vector_masks, masks
-    return Encoding(words, forms, given, *masked, first, tag_inputs, tags, second, second.outputs)
+    third, states = None, second.outputs
+    if has_third:
+        third = bilstm(P, LAYER_3, second.outputs * masks[3], packing)
+        states = second.outputs + third.outputs
+    drawn = vector_masks, masks
+    return Encoding(words, forms, given, *drawn, first, tag_inputs, tags, second, third, states)
 
 
 def encode_backward(
@@ -627,9 +704,13 @@ def encode_backward(
 ) -> tuple[Real, Real]:
     """Write the gradient of the encoder's weights into G; return those of word and form vectors.
 
-    `d_tags`, [n, n_tags], is the gradient by the scores of tags; that through the states is added.
+    `d_tags`, [n, n_tags], is the gradient of the tag scores; the gradient through the states is
+    added.
     """
     n_outputs = encoding.first.outputs.shape[1]
+    if encoding.third is not None:
+        d_third = bilstm_backward(P, G, LAYER_3, encoding.third, packing, d_states)
+        d_states = d_states + d_third * encoding.masks[3]
     d_inputs = bilstm_backward(P, G, LAYER_2, encoding.second, packing, d_states)
     d_inputs = d_inputs * encoding.masks[2]
     d_outputs, d_vectors = d_inputs[:, :n_outputs], d_inputs[:, n_outputs:]
@@ -656,8 +737,8 @@ class SentenceEncoder:
 
     def __init__(self, network: Network) -> None:
         self.network = network
-        self._rows = VectorRows(network.familiar, len(network.form_vectors))
-        # looked for now: a missing encoder shows before the first sentence
+        self._rows = network.rows
+        # resolved now: a missing encoder is reported before the first sentence
         self._source = None if network.given is None else network.given.source()
 
     def encode(
@@ -667,9 +748,9 @@ class SentenceEncoder:
         has_end: bool = False,
         tag_factors: Sequence[Real | None] | None = None,
     ) -> tuple[Encoding, Packing, IntArray]:
-        """The encoding of sentences behind their roots, its packing, and their starts and ends.
+        """The encoding of sentences, each after its root, the packing, and their starts and ends.
 
-        Sentences stand longest first; the numbers of each are those that it has alone.
+        Sentences are sorted longest first; each has the same numbers as when it is encoded alone.
 
         Parameters
         ----------
@@ -681,7 +762,7 @@ class SentenceEncoder:
         """
         rows = SentenceRows.of(self._rows, sentences, has_end=has_end)
         packing = pack_sentences(np.diff(rows.starts))
-        # rows of vectors stand in the order of the packing
+        # rows of vectors are in the order of the packing
         order = np.empty(len(packing.row), np.int64)
         order[packing.row] = np.arange(len(order))
         word = Lookup(RowSums(rows.word[order, None]), self.network.word_vectors)

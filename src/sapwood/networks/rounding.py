@@ -4,7 +4,7 @@
 
 A scale has 16 significant bits, rounded up, so that products of scales and codes are exact in
 single precision: a matrix that was rounded once is rounded to itself. Rows of zeros have no codes;
-a bit for each row says which do.
+a bitmap marks the rows that do.
 
 `drop_rare` makes such rows: vectors of words and of affixes that were hardly ever seen while a
 network was trained are still near the random numbers that they started from.
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from sapwood.core.errors import ModelFormatError
 from sapwood.core.model_files import require_type
-from sapwood.networks.network import N_SPECIAL, Network, Real, VectorRows
+from sapwood.networks.network import N_SPECIAL, Network, Real
 
 Arrays = dict[str, npt.NDArray[Any]]
 MOST_CODE = 127
@@ -91,7 +91,7 @@ def round_rows(matrix: Real) -> npt.NDArray[np.float32]:
 def drop_rare(
     network: Network, sentences: Iterable[Sequence[str]], least_words: int, least_forms: int
 ) -> Network:
-    """The network without vectors of words, and of affixes and shapes, that were hardly ever seen.
+    """The network without the vectors of rare words, affixes and shapes.
 
     Words without a vector are read as unknown ones; forms without one add nothing.
 
@@ -103,13 +103,13 @@ def drop_rare(
         How often a word, or a row of the table of forms, has to occur to be kept.
     """
     n_forms = len(network.form_vectors)
-    rows = VectorRows(network.familiar, n_forms)
+    rows = network.rows
     words = np.zeros(len(network.word_vectors), np.int64)
     forms = np.zeros(n_forms, np.int64)
     for sentence in sentences:
         of_words, of_forms = rows.rows(sentence)
         np.add.at(words, of_words, 1)
-        np.add.at(forms, of_forms.ravel(), 1)
+        np.add.at(forms, of_forms[of_forms >= 0], 1)
     is_kept = words[N_SPECIAL:] >= least_words
     vectors = network.word_vectors[np.append(np.ones(N_SPECIAL, bool), is_kept)]
     kept_forms = np.where(forms[:, None] >= least_forms, network.form_vectors, np.float32(0))

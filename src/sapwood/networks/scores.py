@@ -1,4 +1,4 @@
-"""Scores that stand on the states of words: labels of spans, heads and relations of words.
+"""Scores computed from the states of words: labels of spans, heads and relations of words.
 
 Spans (Stern, Andreas and Klein 2017): between two words lies a fencepost, whose vector is made of
 the states that were read up to it from the start and from the end of the sentence. A span has the
@@ -10,8 +10,8 @@ Arcs (Dozat and Manning 2017): each word has four vectors, made of its state: as
 modifier, for arcs and for relations. An arc's score is bilinear in two of them, a relation's in the
 other two.
 
-A backward pass stands behind its forward pass: it writes the gradient of the loss by the weights
-into G and returns that by the inputs.
+Each backward pass follows its forward pass: it writes the gradient of the weights into
+G and returns that of the inputs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from sapwood.networks.network import (
 )
 from sapwood.networks.pretrained.given import TrainingVectors
 from sapwood.networks.training import (
-    SIDE_LOSS,
     Batch,
     NetworkPlan,
     NetworkTrainer,
@@ -90,7 +89,7 @@ def init_spans(P: Parameters, rng: np.random.Generator) -> None:
 
 
 class Fenceposts(NamedTuple):
-    """Vectors between the words of a batch of sentences, and what the backward pass needs.
+    """Vectors between the words of a batch of sentences, with the trace for the backward pass.
 
     Spans are given by their starts and ends among all fenceposts, and by their sentences; those of
     a sentence are numbered as `sapwood.core.arrays.cell` does.
@@ -171,7 +170,7 @@ def score_words_and_spans(
 
 
 def sentence_span_scores(P: Parameters, posts: Fenceposts) -> Iterator[Real]:
-    """Scores of labels of the spans of each sentence: those that the sentence has in no batch."""
+    """Scores of labels of the spans of each sentence; they do not depend on the batch."""
     start, end, sentence = posts.spans
     A, b, gain, offset = posts.layer
     bounds = np.searchsorted(sentence, np.arange(len(gain) + 1))
@@ -221,7 +220,7 @@ class ArcSizes(NamedTuple):
     """Sizes of the vectors of words for arcs, and for relations."""
 
     arc: int = 200
-    relation: int = 50
+    relation: int = 100
 
     def shapes(self, n_states: int, n_relations: int) -> dict[str, tuple[int, ...]]:
         """Shapes of the weights of arcs and relations."""
@@ -272,7 +271,7 @@ def arc_vectors_backward(
 ) -> Real:
     """Write the gradient of the layer's weights into G; return that of the states.
 
-    `d_vectors` are gradients by head, modifier, and the two for relations, with their ones.
+    `d_vectors` are the gradients of the four vectors of a word, with their constant ones.
     """
     parts = [d_vectors[0], *(part[:, :-1] for part in d_vectors[1:])]
     d_inputs = np.empty_like(vectors.inputs)
@@ -349,7 +348,14 @@ def biaffine_relations_backward(
 
 
 class ReadSentence:
-    """Posteriors of tags, heads and relations by a network, for one sentence.
+    """Posteriors of tags, heads and relations of one sentence: means over some networks.
+
+    Parameters
+    ----------
+    parts
+        The weights of each network, and its vectors of the words.
+    tags
+        Posteriors of tags by each network.
 
     Attributes
     ----------
@@ -359,9 +365,10 @@ class ReadSentence:
         Posteriors of the heads of each word, the root first.
     """
 
-    def __init__(self, network: Network, vectors: ArcVectors, tags: Real) -> None:
-        self._network, self._vectors, self.tags = network, vectors, tags
-        self.heads = biaffine_heads(network.weights, vectors, [0, len(tags) + 1])[0]
+    def __init__(self, parts: Sequence[tuple[Parameters, ArcVectors]], tags: list[Real]) -> None:
+        self._parts, self.tags = parts, mean_of(tags)
+        ends = [0, len(self.tags) + 1]
+        self.heads = mean_of([biaffine_heads(P, vectors, ends)[0] for P, vectors in parts])
 
     def allowed_heads(self, allowed: BoolArray) -> Real:
         """Posteriors of heads where only some are allowed, [n + 1, n]."""
@@ -371,49 +378,69 @@ class ReadSentence:
     def relations(self, heads: IntArray) -> Real:
         """Posteriors of relations of each word to its head, shape [n, n_relations]."""
         words = np.arange(1, len(heads) + 1)
-        return biaffine_relations(self._network.weights, self._vectors, heads, words).posteriors
+        return mean_of(
+            [biaffine_relations(P, vectors, heads, words).posteriors for P, vectors in self._parts]
+        )
+
+
+def mean_of(arrays: Sequence[Real]) -> Real:
+    """The mean of arrays of one shape; a single array is its own mean.
+
+    >>> mean_of([np.array([0.0, 1.0]), np.array([1.0, 1.0])])
+    array([0.5, 1. ])
+    """
+    total: Real = sum(arrays[1:], start=arrays[0])
+    return total if len(arrays) == 1 else total / total.dtype.type(len(arrays))
 
 
 class ArcEncoder:
-    """Reads sentences, one by one, with a network of arcs."""
+    """Reads sentences, one by one, with one or several networks of arcs."""
 
-    def __init__(self, network: Network) -> None:
-        self._encoder = SentenceEncoder(network)
+    def __init__(self, *networks: Network) -> None:
+        self._encoders = [SentenceEncoder(network) for network in networks]
 
     def read(self, sentence: Sequence[str], tag_factors: FloatArray | None = None) -> ReadSentence:
         """Posteriors for one sentence; the factors, [n, n_tags], are of the tags of its words."""
-        network = self._encoder.network
         factors = None
         if tag_factors is not None:
             of_root = np.ones((1, tag_factors.shape[1]))
             factors = np.concatenate([of_root, tag_factors]).astype(np.float32)
-        encoding, packing, _ = self._encoder.encode([sentence], tag_factors=[factors])
-        vectors = arc_vectors(network.weights, encoding.states, packing)
-        return ReadSentence(network, vectors, encoding.tags[1:])
+        parts, tags = list[tuple[Parameters, ArcVectors]](), list[Real]()
+        for encoder in self._encoders:
+            P = encoder.network.weights
+            encoding, packing, _ = encoder.encode([sentence], tag_factors=[factors])
+            parts.append((P, arc_vectors(P, encoding.states, packing)))
+            tags.append(encoding.tags[1:])
+        return ReadSentence(parts, tags)
 
 
 def arc_loss(
-    P: Parameters, batch: Batch, heads: IntArray, relations: IntArray, n_words: int
+    P: Parameters,
+    batch: Batch,
+    gold: tuple[IntArray, IntArray],
+    n_words: int,
+    side_loss: float,
 ) -> tuple[float, Real]:
-    """Loss of the gold heads and relations of a batch; its gradient by the states of words.
+    """Loss of the gold heads and relations of a batch, and its gradient with respect to the states.
 
-    The gradient by the weights is written into the batch's. `heads`, 0 for the root, and
-    `relations` are those of the words, sentence after sentence; `n_words` counts the whole batch,
-    of which this may be a part.
+    The gradient of the weights is written into that of the batch. `gold` are the heads, 0 for the
+    root, and the relations of the words, sentence after sentence; `n_words` counts the whole batch,
+    of which this may be a part; `side_loss` is the weight of the loss of relations.
     """
+    heads, relations = gold
     starts, G, packing = batch.starts, batch.G, batch.packing
     vectors = arc_vectors(P, batch.encoding.states, packing, batch.dropout)
     lengths = np.diff(starts) - 1
-    gold = np.split(heads, np.cumsum(lengths)[:-1])
-    loss, d_scores = 0.0, []
-    for posteriors, of_words in zip(biaffine_heads(P, vectors, starts.tolist()), gold, strict=True):
+    gold_heads, loss, d_scores = np.split(heads, np.cumsum(lengths)[:-1]), 0.0, []
+    found = biaffine_heads(P, vectors, starts.tolist())
+    for posteriors, of_words in zip(found, gold_heads, strict=True):
         of_sentence, d = cross_entropy(posteriors, of_words, 1 / n_words)
         loss += of_sentence
         d_scores.append(d)
     modifiers = np.delete(np.arange(starts[-1]), starts[:-1])  # all words but the roots
     trace = biaffine_relations(P, vectors, heads + np.repeat(starts[:-1], lengths), modifiers)
-    of_relations, d_relations = cross_entropy(trace.posteriors, relations, SIDE_LOSS / n_words)
-    loss += SIDE_LOSS * of_relations
+    of_relations, d_relations = cross_entropy(trace.posteriors, relations, side_loss / n_words)
+    loss += side_loss * of_relations
     d_vectors = [
         *biaffine_heads_backward(P, G, vectors, starts.tolist(), d_scores),
         *biaffine_relations_backward(P, G, vectors, trace, d_relations),
@@ -456,5 +483,6 @@ class ArcNetworkTrainer(NetworkTrainer):
         """Loss and gradient of some sentences, longest first."""
         batch = self.encode(sentences, rng)
         row = batch.rows[self.is_word[batch.rows]]
-        loss, d_states = arc_loss(self.P, batch, self.head[row], self.relation[row], n_words)
+        gold = self.head[row], self.relation[row]
+        loss, d_states = arc_loss(self.P, batch, gold, n_words, self.plan.side_loss)
         return self.encode_backward(batch, loss, d_states, self.tag[row], n_words)

@@ -32,6 +32,7 @@ from sapwood.networks.network import (
     VectorRows,
     encode,
     encode_backward,
+    has_hangul,
     init_encoder,
     look_up,
     one_blas_thread,
@@ -40,8 +41,8 @@ from sapwood.networks.network import (
 from sapwood.networks.pretrained.given import TrainingVectors
 
 FAMILIAR_COUNT = 2  # words seen at least so often have vectors of their own
+HANGUL_SHARE = 0.1  # of words: a text with more is read by letters of Hangul too
 MOST_FORM_BITS = 16  # at most 2^16 form vectors, and at most as many as words
-SIDE_LOSS = 0.5  # weight of the losses of tags and relations
 VECTOR_SCALE = 0.1  # standard deviation of initial vectors
 
 BATCH_PARTS = 2  # parts of a batch, one thread each
@@ -70,6 +71,7 @@ class NetworkPlan:
     word_dropout: float = 0.1  # of the vectors of words and forms
     unknown: float = 0.5
     seed: int = 0
+    side_loss: float = 0.5  # weight of the losses of tags and relations
 
     @classmethod
     def usual(cls, n_words: int, passes: int | None = None, seed: int = 0) -> NetworkPlan:
@@ -94,7 +96,7 @@ class PartGradient(NamedTuple):
     rows: dict[str, tuple[IntArray, Real]]  # by table: rows, each once, and gradients
 
 
-# of sentences, longest first; with random numbers; the words of the whole batch
+# arguments: sentences, longest first; random numbers; number of words of the whole batch
 Gradient = Callable[[IntArray, np.random.Generator, int], PartGradient]
 # Called as on_pass(iteration=, log_likelihood=) with the number of passes done and the
 # log-likelihood during the last one. It may return how many passes there is time for in all: the
@@ -225,7 +227,7 @@ def _sum_rows(parts: list[tuple[IntArray, Real]]) -> tuple[IntArray, Real]:
 
 
 def cross_entropy(p: Real, gold: IntArray, weight: float) -> tuple[float, Real]:
-    """Negative log-likelihood of gold classes, and its gradient by the scores of the softmax p.
+    """Negative log-likelihood of gold classes, and its gradient with respect to the softmax scores.
 
     The gradient is multiplied by a weight.
     """
@@ -272,9 +274,10 @@ class NetworkTrainer:
         familiar = sorted(word for word, n in seen.items() if n >= FAMILIAR_COUNT)
         self.familiar = np.array(familiar, np.uint32)
         bits = min(MOST_FORM_BITS, max(8, sum(seen.values()).bit_length() - 1))
-        self.words = SentenceRows.of(
-            VectorRows(self.familiar, 1 << bits), sentences, has_end=has_end
-        )
+        n_hangul = sum(has_hangul(word) for words in sentences for word in words)
+        self.splits_hangul = n_hangul > HANGUL_SHARE * sum(seen.values())
+        rows = VectorRows(self.familiar, 1 << bits, splits_hangul=self.splits_hangul)
+        self.words = SentenceRows.of(rows, sentences, has_end=has_end)
         self.is_word = np.ones(len(self.words.word), bool)  # no mark of a start or an end
         self.is_word[self.words.starts[:-1]] = False
         if has_end:
@@ -298,7 +301,8 @@ class NetworkTrainer:
         self.form_vectors[~seen] = 0  # forms that were never seen add nothing
         given = None if self.given is None else self.given.learnt
         return Network(
-            self.familiar, self.word_vectors, self.form_vectors, self.P, given=given
+            self.familiar, self.word_vectors, self.form_vectors, self.P, given=given,
+            splits_hangul=self.splits_hangul,
         ).rounded()  # fmt: skip
 
     def encode(self, sentences: IntArray, rng: np.random.Generator) -> Batch:
@@ -325,15 +329,16 @@ class NetworkTrainer:
     def encode_backward(
         self, batch: Batch, loss: float, d_states: Real, gold_tags: IntArray, n_words: int
     ) -> PartGradient:
-        """The gradient by everything, given that by the states; the loss of the tags is added.
+        """All gradients, given that of the states; the loss of the tags is added.
 
         `gold_tags` are those of the words, sentence after sentence; `n_words` counts the whole
         batch.
         """
         words, encoding = batch.packing.row[self.is_word[batch.rows]], batch.encoding
         tags = encoding.tags[words]
-        loss_of_tags, d_scores = cross_entropy(tags, gold_tags, SIDE_LOSS / n_words)
-        loss += SIDE_LOSS * loss_of_tags
+        side_loss = self.plan.side_loss
+        loss_of_tags, d_scores = cross_entropy(tags, gold_tags, side_loss / n_words)
+        loss += side_loss * loss_of_tags
         d_tags = np.zeros_like(encoding.tags)
         d_tags[words] = d_scores
         d_words, d_forms = encode_backward(

@@ -1,1 +1,1 @@
-"""The page and its JSON API: `sapwood serve`. It renders what `sapwood.report` gives."""
+"""The web page and its JSON API: `sapwood serve`. It renders the reports of `sapwood.report`."""

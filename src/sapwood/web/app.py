@@ -45,10 +45,19 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     404: {"model": schemas.ErrorAnswer, "description": "There is no model of that name."},
     408: {"model": schemas.ErrorAnswer, "description": "It took too long."},
     413: {"model": schemas.ErrorAnswer, "description": "The body is too large."},
-    422: {"model": schemas.ErrorAnswer, "description": "What was asked cannot be answered."},
-    503: {"model": schemas.ErrorAnswer, "description": "Too much to do; Retry-After says when."},
+    422: {
+        "model": schemas.ErrorAnswer,
+        "description": "The request cannot be answered.",
+    },
+    503: {
+        "model": schemas.ErrorAnswer,
+        "description": "The server is busy; see Retry-After.",
+    },
 }
-_STATUSES = {404: "there is nothing at this address", 405: "this address is not asked that way"}
+_STATUSES = {
+    404: "there is nothing at this address",
+    405: "not a method of this address",
+}
 # Takes the request, the model if the route has one, and a function that checks the time.
 Work = Callable[..., Any]
 
@@ -186,7 +195,7 @@ def _error_answer(error: Exception) -> ReportResponse:
         return ReportResponse(explain_invalid(error.errors()), 422)
     if isinstance(error, HTTPException):
         words = _STATUSES.get(error.status_code, str(error.detail))
-        hint = "/docs on this server lists what can be asked"
+        hint = "/docs on this server lists all requests"
         return ReportResponse({"error": words, "hint": hint}, error.status_code)
     if isinstance(error, MemoryError):
         body = {"error": "that needs more memory than there is", "hint": "ask for less"}
@@ -306,7 +315,7 @@ def _sentences(app: FastAPI, server: ServerState) -> None:
 
     @server.route(app, "/api/draw", "trees", kind=TREES)
     def draw(asked: schemas.ParseRequest, loaded: LoadedModel, _: Check) -> Any:
-        """All that the page shows of a sentence, or of a tree in brackets, as it is."""
+        """The parse view of the page: a sentence, or a tree in brackets as it is."""
         from sapwood.constituency.report.parses import draw_given_tree, draw_parse
 
         limits.check_k(asked.k)
@@ -400,7 +409,7 @@ def _gold(server: ServerState, text: str) -> list[Tree]:
 def _states(app: FastAPI, server: ServerState) -> None:
     @server.route(app, "/api/inspect", "states", kind=TREES)
     def inspect(asked: schemas.InspectRequest, loaded: LoadedModel, _: Check) -> Any:
-        """What is in a grammar: sizes, symbols, members, the meaning of a label's states."""
+        """The contents of a grammar: sizes, symbols, members, the meaning of a label's states."""
         return inspect_model(
             loaded.model, loaded.name, label=asked.label, member=asked.member, top=asked.top
         )
@@ -467,7 +476,7 @@ def _compare(app: FastAPI, server: ServerState) -> None:
 
     @server.route(app, "/api/difference", "compare")
     def difference(asked: schemas.DifferenceRequest, _: Check) -> Any:
-        """Two trees over the same words, with what only one of them has marked."""
+        """Two trees over the same words; brackets of only one of them are marked."""
         from sapwood.constituency.report.parses import compare_trees
 
         trees = [_one_tree(server, text) for text in asked.trees]
@@ -482,7 +491,7 @@ def _compare(app: FastAPI, server: ServerState) -> None:
 def _identify(app: FastAPI, server: ServerState) -> None:
     @server.route(app, "/api/identify", "identify", is_heavy=True)
     def identify(asked: schemas.IdentifyRequest, check: Check) -> Any:
-        """Whether a family can be learnt from moments, and if not, what cannot."""
+        """Whether a family can be learnt from moments, and the parameters that cannot."""
         return server.processes.ask("identify", asked.model_dump(), check)
 
     @server.route(app, "/api/identify/table", "identify", is_heavy=True)
@@ -538,7 +547,7 @@ def _others(app: FastAPI, server: ServerState) -> None:
 
     @server.route(app, "/api/lm/surprise", "text", kind=TEXT)
     def surprise(asked: schemas.SurpriseRequest, loaded: LoadedModel, check: Check) -> Any:
-        """A sentence word by word: how surprising each one is."""
+        """The surprisal of each word of a sentence, by a language model."""
         from sapwood.lm.report import surprise_report
 
         return surprise_report(loaded.model, _words(server, loaded, asked), check=check)
@@ -549,7 +558,7 @@ def _surprisal(app: FastAPI, server: ServerState) -> None:
         app, "/api/surprisal", "text", schemas.SurprisalAnswer, kind=(TREES, TEXT), is_heavy=True
     )
     def surprisal(asked: schemas.SurprisalRequest, loaded: LoadedModel, check: Check) -> Any:
-        """How unexpected each word is, by a grammar with probabilities or by a language model."""
+        """The surprisal of each word, by a grammar with probabilities or by a language model."""
         from math import isinf
 
         from sapwood.incremental import surprisal
@@ -574,7 +583,7 @@ def _trainings(app: FastAPI, server: ServerState) -> None:
 
     @app.get("/api/models", tags=["models"])
     async def models() -> Response:
-        """The models that can be asked, and the limits of this server."""
+        """The models and the limits of this server."""
         rows = [loaded.as_dict() for loaded in list(store.models.values())]
         return ReportResponse(
             {
@@ -611,7 +620,7 @@ def _trainings(app: FastAPI, server: ServerState) -> None:
 
     @app.get("/api/train", tags=["training"])
     async def status() -> Response:
-        """How the training goes, or how the last one went."""
+        """Progress of the training, or the result of the last one."""
         return ReportResponse(trainings.status())
 
     @app.delete("/api/train", responses=ERRORS, tags=["training"])
@@ -640,7 +649,7 @@ def _audits(app: FastAPI, server: ServerState) -> None:
 
     @app.get("/api/audit", tags=["audit"])
     async def status() -> Response:
-        """How the audit goes, or how the last one went."""
+        """Progress of the audit, or the result of the last one."""
         return ReportResponse(audits.status())
 
     @app.get("/api/audit/report", responses=ERRORS, tags=["audit"])

@@ -31,7 +31,7 @@ class AuditRun(BackgroundRun):
         return self.folder / "report.json"
 
     def add_other(self, kind: str | None, event: dict[str, Any]) -> None:
-        """Add how far the audit is: the steps that run, and the fraction done."""
+        """Record the progress of the audit: the running steps, and the fraction done."""
         if kind == "progress":
             self.record["progress"] = event
 
@@ -84,7 +84,7 @@ class Audits(BackgroundRuns[AuditRun]):
         """The file of the finished report; refused with 404 where there is none."""
         if self.last is None or self.last.state != DONE:
             raise Refusal(
-                404, "no audit has ended here", "start one, and ask again when it is done"
+                404, "no audit has ended here", "start one, and repeat the request when it is done"
             )
         return self.last.out
 
@@ -171,7 +171,7 @@ def _audit_file(file: Path, top: int, *, is_fast: bool, folds: int) -> dict[str,
 
 
 class _Teller:
-    """Prints the steps that run, not oftener than a page looks."""
+    """Prints the running steps, at most as often as a page polls."""
 
     SECONDS = 0.2
 

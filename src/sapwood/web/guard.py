@@ -263,7 +263,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 COOKIE = "sapwood-token"
 N_BODIES = 8  # bodies of the largest size that may be in memory at once
-FIELDS = "/docs on this server lists the fields of every question"
+FIELDS = "/docs on this server lists the fields of every request"
 MOST_NAMES = 32  # names in a JSON object
 MOST_MARKS = 200_000  # commas and brackets in JSON
 # Lists whose items may be other than texts: numbers, null, lists or objects.
@@ -287,7 +287,7 @@ HEADERS = (
 FAULT = Refusal(
     500,
     "a fault of the server; it is logged where the server runs",
-    "report it, with what was asked",
+    "report it, with the request",
 )
 
 

@@ -374,7 +374,7 @@ def _same(model: Any) -> Any:
 
 
 def own_models(load: Callable[[str], Any]) -> Iterator[LoadedModel]:
-    """The models of a server that is given none: those of real language first, then the small ones.
+    """The default models of a server: those of real language first, then the small ones.
 
     Parameters
     ----------

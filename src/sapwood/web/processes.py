@@ -1,7 +1,7 @@
 """Work in processes of its own: heavy requests that need no model, and training.
 
 A process can be ended at any moment, has a memory limit of its own, and leaves memory and processor
-to other requests. The order is one line of JSON on stdin, events are lines of JSON on stdout, and
+to other requests. The request is one line of JSON on stdin, events are lines of JSON on stdout, and
 the last event is the answer. The process ends when its stdin is closed, so that it never outlives
 the server, and then removes the server's folder.
 """
@@ -63,7 +63,7 @@ def start_process(
     memory
         Bytes of address space that the process may take.
     is_quiet
-        Whether what the process writes to stderr is dropped.
+        Whether the stderr of the process is dropped.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "sapwood.web.processes"],
@@ -180,7 +180,7 @@ class RequestProcesses:
 
 
 def answer_order() -> None:
-    """Call the function that the order on stdin names, and print its result."""
+    """Call the function that the request on stdin names, and print its result."""
     order = json.loads(sys.stdin.readline())
     _thread.start_new_thread(end_with_server, (order["folder"],))
     limit_memory(order["memory"])

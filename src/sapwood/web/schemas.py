@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from sapwood.constituency.learn.registry import METHODS
 
-# Generous bounds for what is refused before it is looked at; the server's own limits are narrower.
+# Generous bounds, checked before the contents; the server's own limits are narrower.
 Text = Annotated[str, Field(max_length=1_000_000)]
 Name = Annotated[str, Field(max_length=200)]
 Count = Annotated[int, Field(ge=1, le=100_000)]
@@ -59,7 +59,7 @@ class SentenceRequest(ModelRequest):
 
 
 def sentence_request(text: str) -> SentenceRequest:
-    """The request for a sentence that stands in another field of a request."""
+    """The request for a sentence in another field of a request."""
     return SentenceRequest(model=None, sentence=text, words=None)
 
 
@@ -90,7 +90,7 @@ class ParseRequest(ConstrainedSentenceRequest):
     """Parse a sentence into phrases."""
 
     k: Count = Field(1, description="How many of the best trees to list.")
-    decoder: Decoder = Field("f1", description="What the tree is best at.")
+    decoder: Decoder = Field("f1", description="The decoder: the score that the tree maximises.")
 
 
 class SplitRequest(RequestBody):
@@ -103,7 +103,7 @@ class TextRequest(ModelRequest):
     """Parse the sentences of a text into phrases."""
 
     text: Text = Field(description="As people write it: its sentences and words are found.")
-    decoder: Decoder = Field("f1", description="What each tree is best at.")
+    decoder: Decoder = Field("f1", description="The decoder: the score that each tree maximises.")
 
 
 class TreeRequest(ConstrainedRequest):
@@ -132,7 +132,7 @@ class SampleRequest(ModelRequest):
 
 
 class InspectRequest(ModelRequest):
-    """What is in a model."""
+    """The contents of a model."""
 
     label: Name | None = None
     member: Member | None = None
@@ -173,7 +173,7 @@ class CompareRequest(RequestBody):
 
 
 class DifferenceRequest(RequestBody):
-    """What differs between two trees of a sentence."""
+    """The differences of two trees of a sentence."""
 
     trees: Annotated[list[Text], Field(min_length=2, max_length=2)]
 
@@ -319,7 +319,7 @@ class ParseAnswer(BaseModel):
     constituents: list[ConstituentAnswer]
     k_best: list[RankedTree]
     constraint_probability: float = Field(
-        description="that a tree of the sentence is as asked by tags, spans and forbidden"
+        description="that a tree of the sentence satisfies tags, spans and forbidden"
     )
 
 
@@ -351,7 +351,7 @@ class WordSurprisal(BaseModel):
 
     number: int
     word: str
-    surprisal: float | None = Field(description="null where infinite, and behind such a word")
+    surprisal: float | None = Field(description="null where infinite, and after such a word")
     syntactic: float | None
     lexical: float | None
     tag_entropy: float | None
@@ -429,18 +429,18 @@ def explain_invalid(errors: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     >>> explain_invalid([found])["error"]
     '"words" is 9, expected a number of at most 6'
     """
-    # Of the errors of a union's types, the one that came furthest is about what was meant.
+    # Of the errors of a union's types, the one that validated furthest is the most informative.
     item = errors[0]["loc"][:3]
     first = max((e for e in errors if e["loc"][:3] == item), key=lambda e: len(e["loc"]))
     kind, context = str(first["type"]), first.get("ctx") or {}
     parts = (str(part) for part in first["loc"] if part != "body")
     field = ".".join(part for part in parts if not _UNION_MEMBER.fullmatch(part))[:80]
     name = f'"{field}"' if field else "the request"
-    hint = "/docs on this server lists the fields of every question"
+    hint = "/docs on this server lists the fields of every request"
     if kind == "missing":
         return {"error": f"{name} is missing{_of_span(first['loc'])}", "hint": hint}
     if kind == "extra_forbidden":
-        return {"error": f"{name} is not a field of this question", "hint": hint}
+        return {"error": f"{name} is not a field of this request", "hint": hint}
     if kind == "json_invalid":
         return {"error": "the body of the request is not JSON", "hint": hint}
     if kind == "value_error":  # raised by our own checks, in our own words
@@ -453,13 +453,13 @@ def explain_invalid(errors: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 _SPAN_FIELDS = (
     "the first field of a phrase is its first word, counted from 0",
-    "the second field of a phrase is the word behind its last",
+    "the second field of a phrase is the position after its last word",
     "the third field of a phrase is its label, or null for any phrase",
 )
 
 
 def _of_span(position: Sequence[Any]) -> str:
-    """What should stand at a position of a request, where it is within a required phrase."""
+    """The expected value at a position of a request inside a required phrase."""
     if len(position) < 3 or position[-3] not in {"spans", "forbidden"}:
         return ""
     return f": {_SPAN_FIELDS[position[-1]]}"

@@ -135,10 +135,10 @@ class _Terminated(BaseException):
 
 @contextmanager
 def _cleanup_on_sigterm() -> Iterator[None]:
-    """Leave the block by an error when SIGTERM comes, and end by the signal behind the block.
+    """Leave the block by an error when SIGTERM arrives, and end by the signal after the block.
 
     The server has a handler of its own while it runs; this one is for the moments before and
-    behind that, in which the signal would end the process before the folder is removed.
+    after that, in which the signal would end the process before the folder is removed.
     """
 
     def leave(*_: object) -> None:

@@ -9,7 +9,6 @@ from tests.arc_toys import bank
 import sapwood as sw
 from sapwood.core.model_files import FileContents
 from sapwood.corpora.vocabulary import COLUMN
-from sapwood.dependency.learn import crf
 from sapwood.dependency.learn.trainer import train_arc_network
 from sapwood.dependency.parse.scoring import Tagger
 from sapwood.networks import training as network_training
@@ -126,7 +125,7 @@ def test_weights_of_networks_are_shares(model):
 def test_posteriors_are_means(model):
     words = bank(1, 2)[0].words
     parse = sw.ArcParser(model).parse(words)
-    heads = ArcEncoder(model.encoder.network).read(words).heads
+    heads = ArcEncoder(*model.encoder.networks).read(words).heads
     low = sw.ArcParser(replace(model, encoder=model.encoder._replace(weight=1e-9))).parse(words)
     kept = parse.posteriors > 0
     w = model.encoder.weight
@@ -136,14 +135,9 @@ def test_posteriors_are_means(model):
     assert best[0].arcs == parse.arcs
 
 
-def test_seconds_of_a_pass_count_words_and_steps():
-    assert crf._seconds_a_pass(10_000, 100) == pytest.approx(2.0 + 1.0)
-    assert crf._seconds_a_pass(10_000, 400) == pytest.approx(2.0 + 0.25)
-
-
 def test_tags_are_those_of_the_highest_mean(model):
     parser, n_differing = sw.ArcParser(model), 0
-    reader = ArcEncoder(model.encoder.network)
+    reader = ArcEncoder(*model.encoder.networks)
     for arcs in bank(10, 3):
         rows = parser._word_rows.of_sentence(arcs.words)
         types = model.lexicon.types(rows[2:-2, COLUMN["L"]])

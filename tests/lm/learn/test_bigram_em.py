@@ -11,7 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 from sapwood.core.errors import SapwoodError
-from sapwood.lm.learn.bigram_em import DevicePairs, import_torch, maximise_states
+from sapwood.lm.learn.bigram_em import maximise_states
+from sapwood.lm.learn.device import DevicePairs, import_torch
 
 
 class FakeTensor(np.ndarray):

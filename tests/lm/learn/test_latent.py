@@ -14,17 +14,17 @@ from sapwood.core.errors import SapwoodError
 from sapwood.execute import Threads
 from sapwood.lm.data.counting import CountSettings, count_sentence_ngrams, count_text
 from sapwood.lm.data.ngrams import UNKNOWN, NgramCounts
-from sapwood.lm.learn import bigram_em
+from sapwood.lm.learn import bigram_em, device
 from sapwood.lm.learn.bigram_em import (
     BigramEM,
     BigramStates,
-    DevicePairs,
     EngineEStep,
     HeldPairs,
     cut_pairs,
     expect_pairs,
     random_states,
 )
+from sapwood.lm.learn.device import DevicePairs
 from sapwood.lm.learn.latent import member_weights, mixture_weights
 
 
@@ -103,14 +103,14 @@ def test_a_device_takes_the_same_e_step() -> None:
 
 def test_a_device_is_given_the_sorted_table(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
-    monkeypatch.setattr(bigram_em, "DevicePairs", lambda *arguments: given.extend(arguments))
+    monkeypatch.setattr(device, "DevicePairs", lambda *arguments: given.extend(arguments))
     c = sparse.csr_array((np.array([2.0, 3.0]), np.array([4, 1]), np.array([0, 2, 2])), (2, 5))
-    bigram_em.DeviceEStep(c, "cuda:1")
-    starts, places, values, n, device = given
+    device.DeviceEStep(c, "cuda:1")
+    starts, places, values, n, name = given
     assert np.asarray(starts).tolist() == [0, 2, 2]
     assert np.asarray(places).tolist() == [1, 4]
     assert np.asarray(values).tolist() == [3.0, 2.0]
-    assert (n, device) == (5, "cuda:1")
+    assert (n, name) == (5, "cuda:1")
 
 
 def test_a_device_that_is_not_there_is_told(counts: NgramCounts) -> None:

@@ -12,30 +12,34 @@ from tests.lm.learn.texts import some_text
 import sapwood as sw
 from sapwood.execute import Threads
 from sapwood.lm.data.counting import count_sentence_ngrams
-from sapwood.lm.data.ngrams import END, NOTHING, SPECIAL, START, UNKNOWN, NgramCounts
+from sapwood.lm.data.ngrams import (
+    END,
+    HELD_FRACTION,
+    MOST_HELD,
+    NOTHING,
+    SPECIAL,
+    START,
+    UNKNOWN,
+    NgramCounts,
+    draw_held,
+)
 from sapwood.lm.learn import kneser_ney, latent
 from sapwood.lm.learn.bigram_em import (
+    N_WEIGHT_BINS,
     STOP_WEIGHT,
     BigramEM,
     BigramStates,
     EngineEStep,
     HeldPairs,
+    TrainingPairs,
     cut_pairs,
+    follow_counts,
     maximise_states,
     random_states,
-)
-from sapwood.lm.learn.latent import (
-    HELD_FRACTION,
-    MOST_HELD,
-    N_WEIGHT_BINS,
-    draw_held,
-    hold_out,
-    member_weights,
-    mixture_weights,
-    pair_follow_counts,
     smoothing_weights,
     word_distribution,
 )
+from sapwood.lm.learn.latent import member_weights, mixture_weights, pair_follow_counts
 from sapwood.lm.learn.pivot import pivot_states
 from sapwood.lm.model.latent_models import (
     N_CONTEXT_BINS,
@@ -57,24 +61,24 @@ def counts() -> NgramCounts:
 
 
 def test_what_is_held_out_is_not_learnt_from(counts: NgramCounts) -> None:
-    rest, held = hold_out(counts, seed=3)
+    rest, held = counts.hold_out(seed=3)
     both = Counter({tuple(row): n for row, n in zip(rest.rows.tolist(), rest.counts, strict=True)})
     both.update({tuple(row): n for row, n in zip(held.rows.tolist(), held.counts, strict=True)})
     expected = dict(zip(map(tuple, counts.rows.tolist()), counts.counts, strict=True))
     assert both == expected
     assert held.counts.min() > 0
     assert held.counts.sum() == pytest.approx(HELD_FRACTION * counts.counts.sum(), rel=0.3)
-    assert (hold_out(counts, seed=4)[0].counts != rest.counts).any()
+    assert (counts.hold_out(seed=4)[0].counts != rest.counts).any()
 
 
 def test_pairs_that_are_held_out_are_not_learnt_from(counts: NgramCounts) -> None:
-    c, u, held = sw.EMBigram(2)._pairs(counts, None)
-    whole = latent.follow_counts(counts.rows, counts.counts, len(counts.words))
+    c, held = TrainingPairs.of(counts, None, seed=0)
+    whole = follow_counts(counts.rows, counts.counts, len(counts.words))
     apart = whole - c
     assert apart.sum() > 0
     assert held.counts.sum() == apart.sum() - apart[:, [UNKNOWN]].sum()
     np.testing.assert_array_equal(apart.toarray()[held.before, held.after], held.counts)
-    np.testing.assert_allclose(u, word_distribution(whole))  # words count wherever they are
+    np.testing.assert_allclose(held.u, word_distribution(whole))  # words count wherever they are
 
 
 @pytest.mark.parametrize("is_given", [False, True])
@@ -89,7 +93,7 @@ def test_kneser_ney_over_states_learns_them_from_the_rest(
         "_states",
         lambda self, *texts: seen.append(texts) or states(self, *texts),
     )
-    rest, held = hold_out(counts, learner.seed)
+    rest, held = counts.hold_out(learner.seed)
     learner.fit(counts, held if is_given else None)
     ((learnt, stop),) = seen
     expected = counts if is_given else rest
@@ -100,7 +104,7 @@ def test_kneser_ney_over_states_learns_them_from_the_rest(
 def test_a_mixture_weighs_members_on_text_that_they_have_not_seen(counts: NgramCounts) -> None:
     learner = sw.LanguageMixture(2, iterations=2)
     found = learner.fit(counts).model_
-    rest, held = hold_out(counts, learner.seed)
+    rest, held = counts.hold_out(learner.seed)
     weights = member_weights(learner._members(rest, held), rest, held)
     np.testing.assert_allclose(found.weights, weights, rtol=1e-6)
     # then members and bins are those of the whole text
@@ -202,7 +206,7 @@ def test_shares_of_single_words_by_how_often_a_word_was_seen(counts: NgramCounts
     before, after = np.array([common, rare]), np.array([5, 6])
     start.s[5], start.s[6] = 0.0, 1e6  # after the common word states are no use, after the rare one
     held = HeldPairs(before, after, np.array([30.0, 10.0]), u)
-    weight = smoothing_weights(start, u, counts, held)
+    weight = smoothing_weights(start, counts, held)
     assert weight[common] == pytest.approx(31 / 32, abs=1e-6)
     assert weight[rare] == pytest.approx(1 / 12, abs=1e-3)
     nobody = int(np.flatnonzero(seen == 0)[0])
@@ -213,7 +217,7 @@ def test_shares_of_single_words_by_how_often_a_word_was_seen(counts: NgramCounts
     half = HeldPairs(
         before, after, np.array([30.0, 10.0]), u, np.array([1.0, 0.0]), np.full(2, 1e-9)
     )
-    assert smoothing_weights(start, u, counts, half)[common] == pytest.approx(0.5, abs=0.01)
+    assert smoothing_weights(start, counts, half)[common] == pytest.approx(0.5, abs=0.01)
 
 
 def test_random_starts_are_near_single_words() -> None:
@@ -266,14 +270,14 @@ def test_rare_words_are_no_pivots() -> None:
     counts = count_sentence_ngrams(text, 2)
     pivots = sw.PivotBigram(4, iterations=0, min_pivot_count=50).fit(counts).pivots_
     assert "odd" not in pivots
-    c = latent.follow_counts(counts.rows, counts.counts, len(counts.words))
+    c = follow_counts(counts.rows, counts.counts, len(counts.words))
     free, _ = pivot_states(c, 4, least=1, ridge=0.0)
     assert "odd" in {counts.words[i] for i in free.pivots}
 
 
 def test_pivots_give_distributions_of_the_words_after_each_state() -> None:
     counts = count_sentence_ngrams(pivot_text(100), 2)
-    c = latent.follow_counts(counts.rows, counts.counts, len(counts.words))
+    c = follow_counts(counts.rows, counts.counts, len(counts.words))
     found, s = pivot_states(c, 3, least=1, ridge=0.0, trusted=5)
     np.testing.assert_allclose(s.sum(axis=0), 1)
     np.testing.assert_allclose(found.posterior.sum(axis=1), 1)

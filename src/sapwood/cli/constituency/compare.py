@@ -66,10 +66,10 @@ def compare_methods(  # noqa: PLR0913 - every option of the command is an argume
 ) -> None:
     """Train every method with every number of states, and print a row for each.
 
-    EM keeps the iteration that parses DEV best, so its F1 flatters a little; grading is not part
-    of its time. Times are processor seconds over all threads, without compiling the kernels and
-    without choosing, once for each method, how trees are made binary; memory is the peak of the
-    process during the row. Ctrl-C keeps the rows that are done.
+    EM keeps the iteration that parses DEV best, so its F1 is slightly too high; scoring is not
+    part of its time. Times are processor seconds over all threads, without compiling kernels and
+    without the choice of the binarisation; memory is the peak of the process during the row.
+    Ctrl-C keeps the finished rows.
     """
     from sapwood.constituency.data.statistics import doubt_dev_trees
     from sapwood.constituency.learn.pcfg import PCFG

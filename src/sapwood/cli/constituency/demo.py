@@ -40,15 +40,14 @@ Examples:
 
 def show_demo(
     as_json: opt.Json = False,
-    seed: int = typer.Option(0, min=0, metavar="N", help="Another number shows another sentence."),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Seed that selects the sentence to show."),
 ) -> None:
-    """Parse English, show how sure the model is, and learn a grammar of bundled trees.
+    """Parse English, show probabilities of phrases, and learn a grammar from bundled trees.
 
-    First the model `english` parses two sentences, one of which can be read in two ways. Then
-    grammars without and with hidden states are learnt from trees that were drawn from a grammar
-    with hidden states, which the trees do not show: the plain PCFG cannot have them, the spectral
-    grammar has to find them. Takes a few seconds; the first run also compiles the kernels, once,
-    for some fifteen seconds of processor time.
+    First the model `english` parses two sentences, one of which has two readings. Then a plain
+    PCFG and a spectral grammar are learnt from trees of a grammar with hidden states. The trees do
+    not show the states; the spectral grammar has to find them. Takes a few seconds; the first run
+    also compiles kernels, for some fifteen seconds of processor time.
     """
     meter = Meter()
     phases = Phases(7)

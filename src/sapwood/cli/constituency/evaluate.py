@@ -43,7 +43,7 @@ Examples:
 
 
 def evaluate_predicted(  # noqa: PLR0913 - every option of the command is an argument
-    gold: str = typer.Argument(..., metavar="GOLD", help="The right trees; - for stdin."),
+    gold: str = typer.Argument(..., metavar="GOLD", help="The gold trees; - for stdin."),
     predicted: str = typer.Argument(
         ...,
         metavar="PREDICTED",
@@ -62,8 +62,8 @@ def evaluate_predicted(  # noqa: PLR0913 - every option of the command is an arg
     errors: bool = typer.Option(
         False,
         "--errors",
-        help="Also say which labels, attachments and tags are wrong, how often, and where. "
-        "Not for test data that must stay unseen.",
+        help="Also report which labels, attachments and tags are wrong, how often, and where. Not "
+        "for test trees, which must stay unseen.",
     ),
     examples: int | None = typer.Option(
         None,
@@ -75,8 +75,8 @@ def evaluate_predicted(  # noqa: PLR0913 - every option of the command is an arg
     reliability: bool = typer.Option(
         False,
         "--reliability",
-        help="Also say how far the probabilities of the predicted phrases can be believed. "
-        "Not for a PREDICTED without them: it takes the output of `sapwood parse --json`.",
+        help="Also report whether the probabilities of predicted phrases are calibrated. "
+        "PREDICTED must be the output of `sapwood parse --json`.",
     ),
     format: opt.Format = None,
     encoding: opt.Encoding = "utf-8",
@@ -93,7 +93,7 @@ def evaluate_predicted(  # noqa: PLR0913 - every option of the command is an arg
 ) -> None:
     """Score predicted trees: recall, precision, F1, complete match, tagging accuracy.
 
-    The numbers are EVALB's with COLLINS.prm, for all sentences and for those of at most 40 words.
+    The figures are EVALB's with COLLINS.prm, for all sentences and for those of at most 40 words.
     EVALB drops a sentence whose words differ; the strict total drops none. Phrases are compared
     without function tags. --format, --encoding, --keep-functions and --skip-bad are about GOLD.
     """

@@ -51,7 +51,7 @@ def inspect_file(  # noqa: PLR0913 - every option of the command is an argument
         None,
         "--word",
         metavar="WORD",
-        help="Show the words nearest to this one; may be repeated. Only for vectors of words.",
+        help="Show the words nearest to this one; may be repeated. Only for word vectors.",
     ),
     spectrum: bool = typer.Option(
         False,
@@ -76,10 +76,10 @@ def inspect_file(  # noqa: PLR0913 - every option of the command is an argument
     """Show what is in a model: method, sizes, states, transform, training record, unknown words.
 
     Probabilities are conditional: of a rule or word given its symbol (and state), of a tag given
-    its class of unknown words. Share is the part of all nodes of a random tree. States of the
-    methods pivot and pivot-em come with the feature that each was made from. An ensemble is shown
-    as the list of its members; --member looks into one, and --label and --spectrum into the one
-    that tells most unless told otherwise.
+    its class of unknown words. Share is the expected fraction of the nodes of a tree. States of
+    the methods pivot and pivot-em are shown with their pivot features. An ensemble is shown as the
+    list of its members; --member shows one of them, and --label and --spectrum choose the most
+    informative one by default.
     """
     if plot and not spectrum:
         raise typer.BadParameter("--plot draws singular values: it needs --spectrum")

@@ -70,39 +70,39 @@ Layouts (TAB between columns):
                 its words and its constituents
 
 \b
-CONSTITUENTS are the phrases of the tree, LABEL:START:END:PROBABILITY with
-blanks between them. START and END count words from 0, END is behind the
-last; a label may hold colons, the three fields behind it never do.
-PROBABILITY is the posterior of the phrase, from 0 to 1: - (null in JSON)
-in a joined or flat tree, and where pruning dropped the phrase.
+CONSTITUENTS are the phrases of the tree as LABEL:START:END:PROBABILITY,
+separated by blanks. START and END count words from 0; END is exclusive. A
+label may contain colons: split at the last three. PROBABILITY is the
+posterior of the phrase; it is - (null in JSON) in joined and flat trees and
+for phrases that pruning dropped.
 
 \b
-Given tags and brackets: every tree has them, and all probabilities are those
-given them. CONSTRAINT_LOGPROB is the log-probability that the tree of the
-sentence has them: 0 where nothing is asked, -inf (null in JSON) where no tree
-of the model has them; the tree is then made of what was asked, kind joined.
+Constraints: with --tagged and --partial every tree has the given tags and
+brackets, and all probabilities are conditional on them. CONSTRAINT_LOGPROB is
+their log-probability: 0 without constraints, -inf (null in JSON) where no tree
+of the model satisfies them. Such a tree is joined from the constraints and
+compatible pieces.
 
 \b
---tagged takes word/TAG; the last slash separates, and word/ is free:
+--tagged takes word/TAG; the last slash separates, and word/ leaves a word free:
   the/DT dog/NN runs/ ./.
 --partial takes brackets, of which any may be missing:
   ( (NP the girl) saw (a dog) )   an NP, and some phrase; saw is free
   the (NN dog) (VP runs)          a tag, and a phrase over one word
-A token glued to its bracket is a label if the model knows it. One in
-capitals that the model does not know is refused, any other is a word;
-( a dog) with a blank is always a phrase without label. Brackets over the
-same words are labels, outermost first. A bracket around everything without
-label, or TOP or ROOT, says nothing. Function tags of labels are cut.
+A token directly behind a bracket is a label if the model knows it. An unknown
+one in capitals is refused; any other token is a word. ( a dog) with a blank is
+a phrase without label. Brackets over the same words are labels, outermost
+first. Brackets around the whole line without label, or with TOP or ROOT, are
+ignored. Function tags are cut.
 
 \b
 Logarithms are natural. SENTENCE_LOGPROB sums over the trees that survive
-pruning; `sapwood score` sums over all. An empty line in gives an empty line
-out, so lines stay aligned (under --json, an object whose tree is null), except
-with --raw, which writes a line for each sentence. CHAR_START and CHAR_END
-count characters of the whole input from 0, line ends too, a byte-order mark
-not; the text between them is the word as it was written. A
-spectral model has weights instead of probabilities: log-probabilities are
-those of their absolute values, and sign is -1 for a negative one.
+pruning; `sapwood score` sums over all. An empty line gives an empty line (with
+--json, an object whose tree is null), so that lines stay aligned; --raw writes
+one line for each sentence instead. CHAR_START and CHAR_END count characters of
+the whole input from 0, with line ends and without a byte-order mark. Spectral
+models have weights instead of probabilities: logarithms are of absolute
+values, and sign is -1 for negative weights.
 
 \b
 Examples:
@@ -136,15 +136,15 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
     resume: bool = typer.Option(
         False,
         "--resume",
-        help="Write OUT.part line by line, and go on there if a run was interrupted; the same "
-        "command continues. Needs FILE and -o. Not for short runs.",
+        help="Write OUT.part line by line, so that the same command continues an interrupted run. "
+        "Needs FILE and -o.",
     ),
     trees: bool | None = typer.Option(
         None,
         "--trees/--sentences",
-        help="What FILE holds: a treebank whose words are parsed, one tree for each tree; or "
-        "one tokenised sentence a line, whatever it looks like.",
-        show_default="sentences, after a look at the first lines",
+        help="FILE is a treebank whose words are parsed, one tree for each tree; or it has one "
+        "tokenised sentence a line, whatever it looks like.",
+        show_default="sentences; the first lines are checked",
     ),
     raw: opt.Raw = False,
     tokenizer: opt.Tokenizer = None,
@@ -181,15 +181,15 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
     fast: bool = typer.Option(
         False,
         "--fast",
-        help="Prune more, and of an ensemble ask only the first grammars that hold half of its "
-        "weight. Not where every point of F1 counts: it may cost up to one.",
+        help="Prune more, and use only the first members of an ensemble that have half of its "
+        "weight. It may cost up to one F1.",
     ),
     threshold: float | None = typer.Option(
         None,
         min=0.0,
         max=1.0,
         metavar="T",
-        help="Drop spans with a lower posterior under the plain grammar. Not above 0.001: it "
+        help="Prune spans with a lower posterior under the plain grammar. Not above 0.001: it "
         "costs accuracy.",
         show_default="0.001; 0.003 with --fast",
     ),
@@ -201,16 +201,17 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
         2000.0,
         min=0.0,
         metavar="MB",
-        help="A sentence whose chart needs more gets a flat tree; each job may use so much.",
+        help="A sentence whose chart needs more memory gets a flat tree. The limit is for each "
+        "job.",
     ),
     as_json: opt.Json = False,
 ) -> None:
     """Parse sentences: one a line in, one bracketed tree a line out, in order.
 
-    Every sentence gets a tree: where the grammar has no parse, its best pieces are joined under one
-    root, and stderr counts such trees. Words are separated by blanks, tokenised as in the treebank,
-    and one line is one sentence, unless --raw or --trees say otherwise: --raw finds the sentences
-    and words of any text.
+    Every sentence gets a tree: where the grammar has no parse, its best pieces are joined under
+    one root, and stderr counts such trees. By default a line is one sentence, tokenised as in the
+    treebank, with blanks between words; --raw takes ordinary text and finds its sentences and
+    words.
     """
     text = Text(trees, raw, RawText(tokenizer, splitter, one_per_line, tokens))
     given = _Given(tagged, partial)

@@ -53,7 +53,7 @@ def print_phrases(  # noqa: PLR0913 - every option of the command is an argument
         "--label",
         "-l",
         metavar="LABEL",
-        help="A phrase or tag that is wanted, such as NP; may be given several times.",
+        help="Print only phrases or tags with this label, such as NP; may be repeated.",
         show_default="all phrases, without tags",
     ),
     least: float = typer.Option(
@@ -62,8 +62,8 @@ def print_phrases(  # noqa: PLR0913 - every option of the command is an argument
         min=0.0,
         max=1.0,
         metavar="P",
-        help="Leave out phrases with a lower probability; above 0, those without one too, which "
-        "stand in sentences that the grammar has no parse for.",
+        help="Leave out phrases with a lower probability. Above 0, phrases without a probability "
+        "are left out too: those of sentences that the grammar cannot parse.",
     ),
     tokenizer: opt.Tokenizer = None,
     splitter: opt.Splitter = None,
@@ -79,10 +79,10 @@ def print_phrases(  # noqa: PLR0913 - every option of the command is an argument
 ) -> None:
     """Print the phrases of a text with their probability and their place, one a row.
 
-    Columns, separated by tabs, with a header: sentence (from 1), label, start and end (words of the
-    sentence, from 0), char_start and char_end (characters of the text, from 0), probability, text.
-    The probability is the posterior of the phrase, NA where there is none. --json writes an object
-    a row instead; there the text of a phrase has its own blanks and line ends.
+    Columns, separated by tabs, with a header: sentence (from 1), label, start and end (words of
+    the sentence, from 0), char_start and char_end (characters of the text, from 0), probability,
+    text. The probability is the posterior of the phrase, or NA. --json writes one object for each
+    row, with blanks and line ends of the text unchanged.
     """
     from sapwood.constituency.report.phrases import PHRASE_COLUMNS, check_labels
 

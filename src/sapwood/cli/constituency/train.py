@@ -75,21 +75,22 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
         None,
         metavar="FILE",
         help="Parse these trees' sentences with the new model and print its scores. For best, "
-        "these trees also choose members and weights, so that the scores flatter a little. Not "
-        "for trees that are also in the training data.",
+        "these trees also choose members and weights, so that the scores are slightly too "
+        "high. Not for trees that are also in the training data.",
     ),
     binarise: Binarise | None = typer.Option(
         None,
-        help="Grow phrases outward from their head child, or branch one way. Not for crf and "
-        "encoder, which hardly depend on it.",
-        show_default="chosen on held trees, else head",
+        help="Binarise phrases outward from the head child, or right- or left-branching. Not for "
+        "crf and encoder, which hardly depend on it.",
+        show_default="chosen on held-out trees, else head",
     ),
     horizontal: int | None = typer.Option(
         None,
         min=0,
         metavar="H",
-        help="Sisters that a half-built phrase remembers. More than 2 makes rules sparse.",
-        show_default="chosen on held trees, else 1",
+        help="Horizontal Markov order: the number of sisters that an intermediate symbol records. "
+        "More than 2 makes rules sparse.",
+        show_default="chosen on held-out trees, else 1",
     ),
     vertical: int | None = typer.Option(
         None,
@@ -97,7 +98,7 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
         metavar="V",
         help="1 keeps plain labels, 2 adds the parent's label, 3 the grandparent's too. Not "
         "above 1 with hidden states, which learn the same and more.",
-        show_default="1; for pcfg, chosen on held trees",
+        show_default="1; for pcfg, chosen on held-out trees",
     ),
     tag_parents: bool = typer.Option(
         False,
@@ -112,7 +113,7 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
         5,
         min=1,
         metavar="N",
-        help="Words seen at most N times teach what unknown words look like. Not above 10 on "
+        help="Words seen at most N times are used to estimate unknown words. Not above 10 on "
         "small treebanks.",
     ),
     signatures: Signatures = typer.Option(
@@ -127,15 +128,15 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
     iterations: int | None = opt.parameter_option(
         None,
         _OF_EM["iterations"],
-        "For em, those at each level: not below 10, levels need time. For crf and encoder, passes "
-        "over the trees.",
+        "For em, the iterations at each level; not below 10. For crf and encoder, passes over the "
+        "training data.",
         metavar="N",
         show_default="the method's own",
     ),
     patience: int | None = opt.parameter_option(
         None,
         _OF_EM["patience"],
-        "The dev scores then flatter: report others.",
+        "The dev scores are then too high: report test scores.",
         metavar="N",
         show_default="off",
     ),
@@ -154,10 +155,10 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
 ) -> None:
     """Learn a grammar from a treebank and write it to a model file.
 
-    Traces, function tags and coindexation are cut from the trees first; --keep-functions leaves
-    NP-SBJ as it is, though scores are of labels without functions. The report has the figures of
-    reading, training and writing; parsing the --dev trees is timed apart, except for best, whose
-    budget covers it.
+    Traces, function tags and coindexation are removed first. --keep-functions keeps NP-SBJ, but
+    scores always ignore functions. The report has the times of reading, training and writing; the
+    time of parsing the --dev trees is reported separately, except for best, whose budget includes
+    it.
     """
     given = {
         "--states": states, "--budget": budget, "--iterations": iterations,
@@ -174,7 +175,7 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
     for file, rest in ((out, others), *((other, [out]) for other in others)):
         check_files(*treebanks, dev, out=file, others=rest, force=force, is_model=True)
     if patience and not dev:
-        msg = "it needs trees to grade on"
+        msg = "it needs dev trees to score on"
         raise typer.BadParameter(msg + ": add --dev FILE", param_hint="--patience")
     from sapwood.constituency.data.transform import Transform
     from sapwood.constituency.learn.training_data import LexiconSettings

@@ -145,7 +145,7 @@ Examples:
 def draw_trees(
     model: opt.Model,
     n: int = typer.Option(10, "--n", "-n", min=0, metavar="N", help="How many trees."),
-    seed: int = typer.Option(0, min=0, metavar="N", help="Another number draws other trees."),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Seed of the random numbers."),
     words: bool = typer.Option(
         False, "--words", help="Only the sentences, one a line, without their trees."
     ),
@@ -154,8 +154,9 @@ def draw_trees(
 
     The same seed and N draw the same trees. An ensemble draws each tree from a member picked by its
     weight, among the members that have probabilities (pcfg, em, pivot, cluster); a line on stderr
-    says which. Unknown words are not drawn. Not for a spectral model alone, which holds weights and
-    no probabilities, nor for crf or encoder alone, which know trees only given their sentences.
+    says which. Unknown words are not drawn. Spectral models have weights instead of probabilities,
+    and crf and encoder give probabilities of trees only given the sentence, so none of them can
+    draw alone.
     """
     from sapwood.constituency.grammar.ensemble import describe_draw, generative_part
     from sapwood.hankel.model.string_model import StringModel

@@ -59,7 +59,7 @@ def audit_arc_files(  # noqa: PLR0913 - every option of the command is an argume
     fast: bool = typer.Option(
         False,
         "--fast",
-        help="Learn parsers by features of single arcs only. Not for the last audit before a "
+        help="Train first-order parsers only, in minutes. Not for the last audit before a "
         "release: networks find more.",
     ),
     trust: ShowTrust = False,
@@ -79,9 +79,9 @@ def audit_arc_files(  # noqa: PLR0913 - every option of the command is an argume
 ) -> None:
     """List heads, relations and universal tags that are probably wrong, best first.
 
-    Sentences are cut into folds of whole documents. Each fold is judged by parsers that were learnt
-    from the others, and each word where annotation and parsers differ gets a score, which is learnt
-    from errors planted in copies of the same trees. One sentence is one finding.
+    Sentences are divided into folds of whole documents. Each fold is parsed by parsers that were
+    learnt from the other folds. Each word where annotation and parsers differ gets a score, which
+    is learnt from errors planted in copies of the same trees. One sentence is one finding.
     """
     from sapwood.dependency.audit.corrections import ArcCorrector
 

@@ -124,7 +124,7 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     scheduler: opt.SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Parse sentences: CoNLL-U in and out; only the forms are read, if nothing is to be kept.
+    """Parse sentences: CoNLL-U in and out. Only the forms are read, unless options keep more.
 
     Comments, multiword tokens, empty nodes and the columns that a parser does not fill stay as they
     are. Every sentence gets a tree with one root.
@@ -346,9 +346,9 @@ def score_arcs(
 ) -> None:
     """Print the natural logarithm of the probability of each tree's words, given its arcs.
 
-    One a line. A spectral model has weights instead of probabilities, and some are negative: each
-    line is then the logarithm of the absolute weight, TAB, and its sign (+, - or 0). Tags that the
-    model has never seen have the probability of half a training word.
+    A spectral model has weights instead of probabilities, and some are negative: each line is then
+    the logarithm of the absolute weight, TAB, and its sign (+, - or 0). Unseen tags have the
+    probability of half a training word.
     """
     from sapwood.dependency.report import tree_scores
 

@@ -28,7 +28,6 @@ ARC_OPTIONS = {
     "--seen": ("seen",), "--tags": ("tag_column",), "--children": ("valence",),
     "--iterations": ("iterations",), "--embed": ("embeddings",), **opt.GIVEN_OPTIONS,
 }  # fmt: skip
-USUAL_BUDGET = 40 * 60.0  # CPU seconds
 TRAIN_ARCS_EPILOG = """\b
 Examples:
   sapwood depend train train.conllu -o parser.sapwood --dev dev.conllu
@@ -50,9 +49,8 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         None,
         metavar="TIME",
         help="CPU time that best may take in all, all threads together, as 90s, 5m, 1h, or none. "
-        "Where it is too short, the network makes fewer passes or is left out: ten thousand "
-        "sentences want 20m.",
-        show_default="40m",
+        "With too little time, there is one network instead of two, with fewer passes, or none.",
+        show_default="grows with the treebank: ten thousand sentences take about half an hour",
     ),
     passes: int | None = typer.Option(
         None,
@@ -71,7 +69,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     ),
     seen: Literal["tags", "words", "both"] | None = typer.Option(
         None,
-        help="What hidden states generate of a word. Only for latent, spectral and em.",
+        help="What a hidden state generates of a word. Only for latent, spectral and em.",
         show_default="tags",
     ),
     tags: Literal["upos", "xpos"] | None = typer.Option(
@@ -96,8 +94,8 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
     embed: str | None = typer.Option(
         None,
         metavar="U",
-        help="Vectors of words, as `sapwood embed` writes them: words with like vectors share "
-        "features. Not for em, and not for vectors of the treebank's own text, which gain nothing.",
+        help="Word vectors of `sapwood embed`: words with similar vectors share features. Not for "
+        "em; vectors of the treebank's own text gain nothing.",
     ),
     dev: str | None = typer.Option(
         None,
@@ -119,9 +117,9 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
 ) -> None:
     """Learn a dependency parser, with its tagger, and write it to a model file.
 
-    Only forms, tags, heads and relations are read. Trees that are not projective are lifted: the
-    parser gives projective trees. It learns from predicted tags, by taggers that have not seen the
-    sentence.
+    Only forms, tags, heads and relations are read. Trees that are not projective are lifted,
+    because the parser gives projective trees. The parser learns from predicted tags, of taggers
+    that have not seen the sentence.
 
     The methods spectral and em learn a model of trees with hidden states instead of a parser:
     `sapwood depend score` prints its log-probabilities, and `sapwood inspect` shows its states.
@@ -135,7 +133,7 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
         "--embed": embed, "--encoder": encoder, "--vectors": vectors,
         "--include-encoder": include_encoder,
     }  # fmt: skip
-    seconds = USUAL_BUDGET if budget is None else opt.parse_duration(budget)
+    seconds = None if budget is None else opt.parse_duration(budget)
     opt.refuse_what_does_not_apply(METHODS, ARC_OPTIONS, method, given)
     check_files(*files, dev, embed, out=out, suffixes=CONLLU_SUFFIXES, force=force, is_model=True)
     meter = Meter()

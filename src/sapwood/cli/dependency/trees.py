@@ -29,9 +29,7 @@ ATTACHMENT_TITLES = {
 
 
 def evaluate_arcs(
-    gold: str = typer.Argument(
-        ..., metavar="GOLD", help="The right trees in CoNLL-U; - for stdin."
-    ),
+    gold: str = typer.Argument(..., metavar="GOLD", help="The gold trees in CoNLL-U; - for stdin."),
     predicted: str = typer.Argument(
         ..., metavar="PREDICTED", help="A parser's trees for the same words, in order; - for stdin."
     ),
@@ -39,17 +37,17 @@ def evaluate_arcs(
     against: str | None = typer.Option(
         None,
         metavar="OTHER",
-        help="Also say how far PREDICTED is from another parser's trees, with an interval and the "
-        "probability of such a difference by chance.",
+        help="Also compare with another parser's trees: the difference of the scores, its "
+        "confidence interval, and the probability of such a difference by chance.",
     ),
     encoding: opt.ArcEncoding = "utf-8",
     as_json: opt.Json = False,
 ) -> None:
     """Score predicted arcs: heads (UAS), heads with relations (LAS), complete trees, tags.
 
-    The numbers are those of the CoNLL 2018 script on gold tokens, in percent: words are matched by
-    their place, punctuation counts, and relations are compared up to their colon. A tree is
-    complete when all its heads are right.
+    The figures are those of the CoNLL 2018 script on gold tokens, in percent: words are matched by
+    position, punctuation counts, and relations are compared up to their colon. A tree is complete
+    when all its heads are right.
     """
     from sapwood.dependency.evaluate import attachment, compare_attachment
 
@@ -131,7 +129,7 @@ def convert_to_arcs(  # noqa: PLR0913 - every option of the command is an argume
     skip_bad: opt.SkipBadArcs = False,
     force: opt.Force = False,
 ) -> None:
-    """Write trees as CoNLL-U: phrase-structure trees as arcs, arcs lifted or lowered.
+    """Write trees as CoNLL-U: convert phrase-structure trees, or lift and lower arcs.
 
     The head word of a phrase is that of its head child; the head words of the other children depend
     on it, with their function (SBJ) or label (NP) as relation. Traces are dropped. CoNLL-U keeps

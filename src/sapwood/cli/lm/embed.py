@@ -61,8 +61,7 @@ def embed_words(  # noqa: PLR0913 - every option of the command is an argument
         5,
         min=1,
         metavar="N",
-        help="Words seen less often share the vectors of words of their "
-        "shape, as unknown words do.",
+        help="Words seen less often share the vectors of words of their shape, like unknown words.",
     ),
     seed: int = typer.Option(0, min=0, metavar="N", help="Seed of random projections."),
     jobs: opt.Jobs = 0,
@@ -70,11 +69,10 @@ def embed_words(  # noqa: PLR0913 - every option of the command is an argument
     scheduler: opt.SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Learn vectors of words from plain text: words in the same places get the same ones.
+    """Learn word vectors from plain text: words in similar contexts get similar vectors.
 
-    Counts of neighbours are decomposed in closed form, without iterations over the text, which is
-    read twice; lr-mvl alone iterates. Words never seen have the vector of their shape: capitals,
-    digits, endings.
+    Counts of neighbours are decomposed in closed form. The text is read twice; only lr-mvl
+    iterates. Unseen words get the vector of their shape: capitals, digits, endings.
     """
     opt.refuse_what_does_not_apply(
         EMBEDDING_METHODS, {"--iterations": ("iterations",)}, method, {"--iterations": iterations}

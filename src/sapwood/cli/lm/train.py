@@ -13,8 +13,8 @@ from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, warn
 from sapwood.cli.inputs import check_files
 from sapwood.cli.lm.use import Stream, Texts
-from sapwood.core.errors import CorpusError, SapwoodError, count
-from sapwood.core.model_card import describe_model, with_provenance
+from sapwood.core.errors import CorpusError, SapwoodError
+from sapwood.core.model_card import with_provenance
 from sapwood.core.outputs import hold_output
 from sapwood.corpora.files import TEXT_SUFFIXES
 from sapwood.execute.engine import Meter
@@ -50,8 +50,9 @@ Memory = Annotated[
     str,
     typer.Option(
         metavar="SIZE",
-        help="Memory to count in, from 512M; what is more lies on disk. With little, fewer cores "
-        "are used. Millions of words take more besides. Counts do not depend on it.",
+        help="Memory for counting, at least 512M; the rest goes to disk. With little memory, "
+        "fewer cores are used. Millions of different words take more. Counts do not depend "
+        "on it.",
     ),
 ]
 
@@ -81,8 +82,9 @@ def count_ngrams(  # noqa: PLR0913 - every option of the command is an argument
 ) -> None:
     """Count the n-grams of a text, in bounded memory.
 
-    What is counted so far is kept in COUNTS.part while the command runs. If it is stopped, the same
-    command goes on from there. Counts are the same for any number of jobs, machines and any memory.
+    Partial counts are kept in COUNTS.part while the command runs, and the same command continues
+    from them after an interruption. Counts do not depend on the number of jobs and machines or on
+    the memory.
     """
     meter, n_bytes = Meter(), parse_size(memory)
     check_files(*texts, out=out, suffixes=TEXT_SUFFIXES, force=force)
@@ -131,8 +133,8 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
     source: list[str] = typer.Argument(
         ...,
         metavar="COUNTS|TEXT...",
-        help="A file that `sapwood lm count` wrote, or text: tokens apart by blanks, a sentence a "
-        "line, also compressed; - for stdin.",
+        help="A file that `sapwood lm count` wrote, or text: tokens separated by blanks, one "
+        "sentence a line, also compressed; - for stdin.",
     ),
     *,
     out: opt.ModelFile,
@@ -166,12 +168,12 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
     held_out: str | None = typer.Option(
         None,
         metavar="TEXT",
-        help="Text that decides when EM ends, how models are smoothed and how they are mixed. Not "
-        "a part of the training text. Without it, some n-grams of the training text are held out; "
-        "give it where you can.",
+        help="Held-out text that sets the number of EM iterations, the smoothing and the mixture "
+        "weights; no part of the training text. Without it, some n-grams of the training "
+        "text are held out, which is less accurate.",
     ),
     min_count: int = typer.Option(
-        2, min=1, metavar="N", help="Words seen less often are the unknown word."
+        2, min=1, metavar="N", help="Words seen less often become the unknown word."
     ),
     stream: Stream = False,
     seed: int = typer.Option(0, min=0, metavar="N", help="Seed of random starts."),
@@ -190,7 +192,7 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
     given = {"--order": order, "--states": states, "--blocks": blocks, "--device": device}
     opt.refuse_what_does_not_apply(LM_METHODS, LM_OPTIONS, method, given)
     if device not in {None, "cpu"}:
-        from sapwood.lm.learn.bigram_em import import_torch
+        from sapwood.lm.learn.device import import_torch
 
         import_torch(device)  # what is missing is told before anything is counted
     meter = Meter()
@@ -205,15 +207,14 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
         with phases.phase("counting") as notes:
             counts = read_counts(source, n, where, is_stream=stream, min_count=min_count)
             held = _held_out(held_out, counts, where) if held_out else None
-            notes.append(
-                f"{count(counts.n_tokens, 'token')}  {count(len(counts.words) - 4, 'word')}"
-            )
+            notes.append(f"{counts.n_tokens:,} tokens  {len(counts.words) - 4:,} words")
         with phases.phase("training") as notes:
             learner = chosen.train(values | {"seed": seed, "engine": where}, counts, held)
             model = with_provenance(
                 learner.model_, texts=source, held_out=held_out, min_count=min_count
             )
-            notes.append(describe_model(model))
+            facts = ("order", "states", "iterations")
+            notes.extend(f"{name} {model.record[name]}" for name in facts if name in model.record)
         phases.save(model, out, force=force)
     if as_json:
         summary = {

@@ -28,16 +28,16 @@ Texts = Annotated[
     list[str],
     typer.Argument(
         metavar="TEXT",
-        help="Tokens apart by blanks, a sentence a line: files (also .gz, .xz, .bz2, .zst), quoted "
-        "globs, folders, or - for stdin.",
+        help="Tokens separated by blanks, one sentence a line: files (also .gz, .xz, .bz2, .zst), "
+        "quoted globs, folders, or - for stdin.",
     ),
 ]
 Stream = Annotated[
     bool,
     typer.Option(
         "--stream",
-        help="The text is one stream of tokens: lines do not end sentences. Not for text with a "
-        "sentence a line whose ends should be learnt.",
+        help="The text is one stream of tokens: lines do not end sentences. Not for text with one "
+        "sentence a line.",
     ),
 ]
 
@@ -72,7 +72,8 @@ def evaluate_text(
 ) -> None:
     """Print the perplexity of a text, word by word, and with ends of sentences.
 
-    The unknown word stands in contexts in any case. Of models of a stream, the text is read as one.
+    Unknown words are always part of the contexts. For a model of a stream, the text is read as one
+    stream.
     """
     check_files(*texts)
     loaded = load_language_model(model)
@@ -146,13 +147,14 @@ def score_text(
     best: bool = typer.Option(
         False,
         "--best",
-        help="The file has lists of sentences, apart by blank lines: print the likeliest of each.",
+        help="The file has lists of sentences, separated by blank lines: print the most probable "
+        "of each.",
     ),
 ) -> None:
-    """Print the log2-probability of each sentence, its end included, as it comes.
+    """Print the log2-probability of each sentence, its end included, line by line.
 
-    The log2-probability and the sentence are apart by a tab. Unknown words count as the unknown
-    word.
+    A tab separates the log2-probability and the sentence. Words that the model does not know count
+    as <unk>.
     """
     import numpy as np
 
@@ -195,7 +197,7 @@ def score_text(
 def next_words(
     model: Model,
     context: str = typer.Argument(
-        "", metavar="WORDS", help="The words before, apart by blanks.", show_default="none"
+        "", metavar="WORDS", help="The preceding words, separated by blanks.", show_default="none"
     ),
     *,
     top: int = typer.Option(10, min=1, metavar="N", help="How many."),
@@ -211,9 +213,12 @@ def next_words(
 def sample_text(
     model: Model,
     n: int = typer.Option(10, "--n", "-n", min=0, metavar="N", help="How many sentences."),
-    seed: int = typer.Option(0, min=0, metavar="N", help="Another number draws others."),
+    seed: int = typer.Option(0, min=0, metavar="N", help="Seed of the random numbers."),
     max_length: int = typer.Option(
-        200, min=1, metavar="N", help="Words of the longest; of a stream, of every one."
+        200,
+        min=1,
+        metavar="N",
+        help="Maximum number of words; for a model of a stream, the length of every sample.",
     ),
 ) -> None:
     """Draw sentences from a model, one a line."""
@@ -235,7 +240,8 @@ def show_classes(
 ) -> None:
     """Show what each hidden state means: the words it follows, and the words that follow it.
 
-    Not for Kneser-Ney models, which have no states; of a mixture, the latent bigram's are shown.
+    Not for Kneser-Ney models, which have no states; for a mixture, the states of its latent bigram
+    model are shown.
     """
     from sapwood.lm.report import class_report, latent_member
 

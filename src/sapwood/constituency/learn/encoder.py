@@ -38,7 +38,7 @@ from sapwood.core.learner import (
 )
 from sapwood.core.progress import tell
 from sapwood.networks.network import EncoderSizes, Real
-from sapwood.networks.pretrained.given import TrainingVectors
+from sapwood.networks.pretrained.given import TrainingVectors, given_bytes
 from sapwood.networks.pretrained.source import WordSource, as_source
 from sapwood.networks.scores import SpanSizes, fenceposts, init_spans, span_scores, spans_backward
 from sapwood.networks.training import NetworkPlan, NetworkTrainer, PartGradient
@@ -69,23 +69,24 @@ class SpanEncoder(OnPlainGrammar):
         maybe(whole(1)),
         "Passes over the training trees. None chooses: about 1.6 million words, in 8 to 30 passes.",
     )
-    width: int = parameter(200, whole(1), "Numbers that an LSTM remembers, in each direction.")
-    hidden: int = parameter(250, whole(1), "Numbers in the hidden layer that scores spans.")
+    width: int = parameter(200, whole(1), "Size of the LSTM's hidden state in each direction.")
+    hidden: int = parameter(250, whole(1), "Size of the hidden layer that scores spans.")
     rate: float = parameter(
-        0.003, between(0, 1, "(]"), "Learning rate of Adam; falls to 0 in a straight line."
+        0.003, between(0, 1, "(]"), "Learning rate of Adam, which decays linearly to 0."
     )
-    dropout: float = parameter(0.2, between(0, 1, "[)"), "Share of numbers that are left out.")
+    dropout: float = parameter(0.2, between(0, 1, "[)"), "Dropout rate.")
     encoder: WordSource | str | Path | None = parameter(
         None,
         ANYTHING,
-        "A pretrained encoder, whose vectors of the words the network reads besides its own: the "
-        "folder, or a `PretrainedEncoder`. Or word vectors: the file, or `StaticVectors`.",
+        "A pretrained encoder, whose word vectors the network reads beside its own: its folder, "
+        "or a `PretrainedEncoder`. Or static word vectors: the file, or `StaticVectors`.",
     )
     on_iteration: Callable[..., Any] | None = former_callback("on_iteration")
 
     def memory_needed(self, data: TrainingData) -> float:
-        """Estimate the bytes of the sentences, and of the network with its activations."""
-        return KERNEL_BYTES + NETWORK_BYTES + TOKEN_BYTES * data.sizes["tokens"]
+        """Estimate the bytes of the sentences, the network and a pretrained encoder."""
+        own = KERNEL_BYTES + NETWORK_BYTES + TOKEN_BYTES * data.sizes["tokens"]
+        return own + given_bytes(as_source(self.encoder))
 
     def fit(self, bank: Trainable) -> Self:
         """Learn the weights from a treebank."""

@@ -133,9 +133,9 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
     encoder: WordSource | str | Path | None = parameter(
         None,
         ANYTHING,
-        "A pretrained encoder, whose vectors of the words all networks read besides their own: the "
-        "folder, or a `PretrainedEncoder`. Or word vectors: the file, or `StaticVectors`. It is "
-        "left out where it does not help on held-out trees of the treebank.",
+        "A pretrained encoder, whose word vectors all networks read beside their own: its folder, "
+        "or a `PretrainedEncoder`. Or static word vectors: the file, or `StaticVectors`. It is "
+        "left out if it does not help on held-out trees of the treebank.",
     )
     plan: Sequence[Candidate] | None = parameter(
         None, ANYTHING, "The candidates; None for the plan that comes with Sapwood."
@@ -338,12 +338,14 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
     def _train(self, candidate: Candidate, prepared: _PreparedTreebank, passes: int = 1) -> Member:
         estimator = self._estimator(candidate)
         if candidate.method == "encoder":
-            estimator.set_params(passes=passes, encoder=self._source)
+            estimator.set_params(passes=passes)
         model: Member = estimator.fit(prepared.data_for(estimator, candidate.binarisation)).model_
         return model
 
     def _estimator(self, candidate: Candidate) -> Any:
         estimator = estimator_of(candidate, self.plain, self.seed, self.n_jobs)
+        if candidate.method == "encoder":
+            estimator.set_params(encoder=self._source)
         return estimator.set_params(engine=self._engine())
 
     def _mix(self, members: TrainedMembers) -> Ensemble:

@@ -109,16 +109,20 @@ class PCFG(TreebankEstimator):
     binarise: str | None = parameter(
         None,
         maybe(one_of(BINARISATIONS)),
-        "How trees are made binary, see `Transform`; None keeps what the treebank was read with.",
+        "Binarisation, see `Transform`; None keeps that of the treebank.",
     )
     horizontal: int | None = parameter(
-        None, maybe(whole(0)), "Sisters that a half-built phrase remembers; None keeps that too."
+        None, maybe(whole(0)), "Horizontal Markov order; None keeps that of the treebank."
     )
     vertical: int | None = parameter(
-        None, maybe(whole(1)), "Ancestors in a label, itself counted; None keeps that too."
+        None,
+        maybe(whole(1)),
+        "Number of ancestors in a label, itself included; None keeps that of the treebank.",
     )
     tag_parents: bool | None = parameter(
-        None, maybe(FLAG), "Whether tags carry their ancestors too; None keeps that as well."
+        None,
+        maybe(FLAG),
+        "Whether tags carry their ancestors too; None keeps the setting of the treebank.",
     )
     lexicon: LexiconSettings | None = parameter(
         None,
@@ -159,9 +163,9 @@ class OnPlainGrammar(TreebankEstimator):
     plain: PCFG | None = parameter(
         None,
         maybe(Domain("a PCFG estimator", lambda value: isinstance(value, PCFG))),
-        "The estimator of the plain grammar and lexicon behind it.",
+        "The estimator of the underlying plain grammar and lexicon.",
     )
-    seed: int = parameter(0, maybe(whole(0)), "Seed of the random numbers, where any are drawn.")
+    seed: int = parameter(0, maybe(whole(0)), "Seed of the random numbers.")
 
     def _prepare(self, bank: Trainable) -> TrainingData:
         """Check the memory, and count the treebank unless that was done."""

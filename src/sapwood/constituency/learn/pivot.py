@@ -88,8 +88,8 @@ class PivotLPCFG(StateParameters, EMParameters, OnPlainGrammar):
     sharpness: float = parameter(
         0.5,
         between(0, 1, "(]"),
-        "Exponent of the product of a node's feature probabilities; 1 would treat the templates as "
-        "independent, which they are not.",
+        "Exponent of the product of a node's feature probabilities; 1 would treat the templates "
+        "as independent, which is wrong.",
     )
 
     def memory_needed(self, data: TrainingData) -> float:

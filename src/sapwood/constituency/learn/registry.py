@@ -54,13 +54,13 @@ class EMParameters(Estimator):
 
     uses_held: ClassVar[bool] = True
     iterations: int = parameter(
-        0, whole(0), "EM iterations from the start that this learner finds."
+        0, whole(0), "EM iterations from the initial grammar of this learner."
     )
     rule_smoothing: float = parameter(
         0.03,
         between(0, 1, "[)"),
-        "How far the rule weights of a label's states are pulled towards their mean after each "
-        "M-step; 0, for words too, gives plain EM, whose likelihood never falls.",
+        "How strongly the rule weights of a label's states are shrunk towards their mean after "
+        "each M-step; 0, for words too, gives plain EM, whose likelihood never falls.",
     )
     word_smoothing: float = parameter(
         0.1, between(0, 1, "[)"), "The same for the probabilities of words."
@@ -74,7 +74,8 @@ class EMParameters(Estimator):
     checkpoint: str | Path | None = parameter(
         None,
         ANYTHING,
-        "A file that is written after every EM iteration and, when it is there, continued from.",
+        "File to which the state is saved after every EM iteration; if it exists, training "
+        "resumes from it.",
         changes_model=False,
     )
     on_iteration: Callable[..., Any] | None = former_callback("on_iteration")

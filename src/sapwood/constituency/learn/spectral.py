@@ -345,7 +345,8 @@ class SpectralLPCFG(StateParameters, OnPlainGrammar):
     word_trust: float = parameter(
         0.6,
         between(0, 1),
-        "Share of a word's own mean outside vector in its emission vector; the rest is its tag's.",
+        "Weight of a word's own mean outside vector in its emission vector; the tag's has the "
+        "rest.",
     )
 
     def memory_needed(self, data: TrainingData) -> float:

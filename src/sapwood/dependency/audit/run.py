@@ -53,6 +53,7 @@ from sapwood.dependency.audit.signals import (
 from sapwood.dependency.data.transform import lift_heads
 from sapwood.dependency.learn.crf import ArcCRF, ArcEnsemble
 from sapwood.execute import Engine, Threads
+from sapwood.networks.training import NetworkPlan
 
 
 @dataclass(frozen=True)
@@ -163,10 +164,13 @@ def judge_all(
     sentences = located.sentences
     require_sentences(len(sentences), settings.least_sentences, "sentence", located.skipped)
     marks = [located.document_starts, located.file_starts]
-    parts = divide(marks, [len(one.words) for one in sentences], settings.folds)
+    lengths = [len(one.words) for one in sentences]
+    parts = divide(marks, lengths, settings.folds)
 
     def judge_one(inside: IntArray) -> list[Judgement]:
-        return list(judge_fold(sentences, inside, _learner(settings, engine), engine))
+        n_words = sum(lengths) - sum(lengths[k] for k in inside.tolist())
+        learner = _learner(settings, engine, n_words)
+        return list(judge_fold(sentences, inside, learner, engine))
 
     judge = FoldJudge(judge_one, pack_judgements, unpack_judgements)
     finished = finished_arc_folds(located, parts.documents, settings, work)
@@ -188,12 +192,16 @@ def finished_arc_folds(
     return FinishedFolds(work, origin)
 
 
-def _learner(settings: ArcAuditSettings, engine: Engine) -> ArcCRF | ArcEnsemble:
+def _learner(settings: ArcAuditSettings, engine: Engine, n_words: int) -> ArcCRF | ArcEnsemble:
+    """The learner of a fold; one network of few passes, since every fold trains its own."""
     jobs = engine.jobs_here
     if settings.fast:
         return ArcCRF(order=1, seed=settings.seed, n_jobs=jobs)
     budget = None if settings.budget is None else settings.budget / settings.folds
-    return ArcEnsemble(budget=budget, seed=settings.seed, n_jobs=jobs)
+    passes = NetworkPlan.usual(n_words).passes
+    return ArcEnsemble(
+        budget=budget, networks=1, encoder_passes=passes, seed=settings.seed, n_jobs=jobs
+    )
 
 
 def candidates(

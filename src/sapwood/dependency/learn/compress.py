@@ -52,8 +52,10 @@ def compress_arcs(
     if model.encoder is None:
         msg = "a parser without a network has nothing but its features, which cannot be dropped"
         raise SapwoodError(msg, hint="train it with --method best")
-    network = drop_rare(
-        model.encoder.network, sentences, settings.least_word_vectors, settings.least_forms
+    sentences = list(sentences)
+    least = settings.least_word_vectors, settings.least_forms
+    first, *others = (
+        drop_rare(network, sentences, *least).rounded(bits=8) for network in model.encoder.networks
     )
     bits = settings.table_bits
     members = tuple(
@@ -62,7 +64,7 @@ def compress_arcs(
     )
     return replace(
         model,
-        encoder=model.encoder._replace(network=network.rounded(bits=8)),
+        encoder=model.encoder._replace(network=first, others=tuple(others)),
         tagger=fewer_weights(model.tagger, bits, settings.tagger),
         labels=fewer_weights(model.labels, bits, settings.labels),
         pruner=fewer_weights(model.pruner, 0, 0),

@@ -16,10 +16,10 @@ EM. All projective trees over the arcs that the pruner keeps are summed with all
 
 The paper scores lists of another parser's trees, and leaves this sum for later work.
 
-`ArcEnsemble` averages posteriors of arcs. Its first member is a neural network that reads the whole
-sentence; the others differ in their features and in the order of sentences. The tree with the
-highest sum of mean posteriors has the most expected right arcs. A budget shortens the training of
-the network, and leaves out members from the end.
+`ArcEnsemble` averages posteriors of arcs: of neural networks that read the whole sentence, and of
+parsers that differ in their features and in the order of sentences. The tree with the highest sum
+of mean posteriors has the most expected right arcs. A budget shortens the training of the networks,
+and leaves out members from the end.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ from sapwood.corpora.eigenwords import Eigenwords
 from sapwood.dependency.data.bank import ArcBankLike, as_arc_bank
 from sapwood.dependency.learn.em import EMDependency
 from sapwood.dependency.learn.moments import SEEN
+from sapwood.dependency.learn.network_plan import (
+    ArcNetworkSettings,
+    passes_in_time,
+    plan_networks,
+)
 from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan
 from sapwood.dependency.model.arc_model import ArcMember, EncoderMember, LatentMember
 from sapwood.dependency.model.dependency import TAG_COLUMNS
 from sapwood.dependency.parse import templates as arc_templates
 from sapwood.execute import Engine, Threads
-from sapwood.networks.pretrained.given import TrainingVectors
+from sapwood.networks.pretrained.given import TrainingVectors, given_bytes
 from sapwood.networks.pretrained.source import WordSource, as_source
 from sapwood.networks.pretrained.trial import TrialSplit, is_helpful
-from sapwood.networks.training import BATCH_PARTS, NetworkPlan
-
-MIN_ENCODER_PASSES = 3  # with fewer, the network is worse than the other members
-ENCODER_TIME = 0.75  # fraction of the remaining budget that the network may take
-WORD_SECONDS, STEP_SECONDS = 2e-4, 0.01  # of the network on one core: a word, a step of Adam
-ENCODER_WEIGHT = 0.6  # in the mean; .7 was better on 10,000 sentences, .5 on 1,000
+from sapwood.networks.training import BATCH_PARTS
 
 
 class ArcEstimator(Estimator):
@@ -84,13 +84,15 @@ class ArcEstimator(Estimator):
     embeddings: Eigenwords | None = parameter(
         None,
         maybe(Domain("Eigenwords", lambda value: isinstance(value, Eigenwords))),
-        "Vectors of words, such as those of a large text; words with like vectors share features.",
+        "Word vectors, such as those of a large text; words with similar vectors share features.",
     )
     on_pass: Callable[..., Any] | None = former_callback("on_pass")
 
-    def _prepare(self, bank: ArcBankLike, engine: Engine) -> ArcTrainer:
-        """Train tagger and pruner."""
-        return ArcTrainer.prepare(as_arc_bank(bank), engine, self.folds, self.seed, self.embeddings)
+    def _prepare(self, bank: ArcBankLike, engine: Engine, more_bytes: float = 0.0) -> ArcTrainer:
+        """Train tagger and pruner; `more_bytes` of memory are needed for something else."""
+        return ArcTrainer.prepare(
+            as_arc_bank(bank), engine, self.folds, self.seed, self.embeddings, more_bytes
+        )
 
 
 class ArcCRF(ArcEstimator):
@@ -215,14 +217,17 @@ class ArcEnsemble(ArcEstimator):
         default=None,
         domain=maybe(Domain("a number of seconds above 0", between(0, inf, "(]").test)),
         words="CPU seconds of all threads (wall-clock seconds on a cluster). A member that would "
-        "hardly end in time is not begun, but the first one is always trained. None trains all.",
+        "not finish in time is skipped, but the first one is always trained. None trains "
+        "all.",
         kw_only=False,
     )
     members: int = parameter(
-        1, whole(1, 100), "Parsers by features that are averaged beside the network, at most."
+        1,
+        whole(1, 100),
+        "Maximum number of feature-based parsers that are averaged with the networks.",
     )
     passes: int = parameter(
-        5, whole(1), "Passes of each member by features over the training sentences."
+        5, whole(1), "Passes of each feature-based member over the training sentences."
     )
     folds: int = parameter(
         3,
@@ -232,15 +237,21 @@ class ArcEnsemble(ArcEstimator):
     encoder_passes: int | None = parameter(
         None,
         maybe(whole(0)),
-        "Passes of the network; 0 for no network. None chooses 8 to 30 passes, so that about 1.6 "
-        "million words are read.",
+        "Passes of each network; 0 for no network. None chooses 8 to 40: a larger treebank is read "
+        "less often.",
+    )
+    networks: int = parameter(
+        2,
+        whole(1, 10),
+        "Networks with different seeds that are averaged, at most. A large treebank, or a small "
+        "budget, has one.",
     )
     rate: float = parameter(0.02, between(0, 1, "(]"), "Learning rate of AdaGrad.")
     encoder: WordSource | str | Path | None = parameter(
         None,
         ANYTHING,
-        "A pretrained encoder, whose vectors of the words the network reads besides its own: the "
-        "folder, or a `PretrainedEncoder`. Or word vectors: the file, or `StaticVectors`.",
+        "A pretrained encoder, whose word vectors the network reads beside its own: its folder, "
+        "or a `PretrainedEncoder`. Or static word vectors: the file, or `StaticVectors`.",
     )
     spent: float = parameter(
         0.0, at_least(0), "Seconds of the budget that were used before `fit`, such as for reading."
@@ -253,27 +264,30 @@ class ArcEnsemble(ArcEstimator):
         # CPU seconds of this process; wall-clock seconds where other processes do the work
         now = process_time if isinstance(engine, Threads) else perf_counter
         end = now() + (inf if self.budget is None else self.budget - self.spent)
-        trainer = self._prepare(bank, engine)
+        source = None if self.encoder_passes == 0 else as_source(self.encoder)
+        trainer = self._prepare(bank, engine, given_bytes(source))
         clock.tick("tags and arcs")
         labels = trainer.train_labels(self.seed)
         clock.tick("relations")
         self.info_ = Info(extra={"members": [], "left_out": []})
         given = None
-        if self.encoder is not None and self.encoder_passes != 0:
-            source = as_source(self.encoder)
-            assert source is not None  # as the encoder is given
+        if source is not None:
             given = self._given_vectors(trainer, source, engine.jobs_here)
             clock.tick("vectors")
+        plans = self._member_plans()
+        members = list(self._train_members(trainer, plans[:1], end, now, engine))
+        clock.tick("parser by features")
         encoder = self._train_encoder(trainer, end, now, engine.jobs_here, given)
-        clock.tick("network")
-        members = tuple(self._train_members(trainer, end, now, engine))
-        clock.tick("members")
+        clock.tick("networks")
+        if plans[1:]:
+            members += self._train_members(trainer, plans[1:], end, now, engine)
+            clock.tick("other parsers by features")
         self.info_.seconds = clock.seconds
         self.info_.extra["iterations"] = len(self.info_.extra["members"])
         record: dict[str, Any] = {"iterations": len(members) * self.passes, "seed": self.seed}
         if given is not None:
             record["pretrained"] = given.learnt.record.description
-        self.model_ = trainer.model(members, labels, "best", encoder, **record)
+        self.model_ = trainer.model(tuple(members), labels, "best", encoder, **record)
         return self
 
     def _given_vectors(
@@ -302,33 +316,55 @@ class ArcEnsemble(ArcEstimator):
         jobs: int,
         given: TrainingVectors | None,
     ) -> EncoderMember | None:
-        """The network, with as many passes as there is time for; None where there is too little."""
-        jobs, started = min(jobs, BATCH_PARTS), now()
-        n_words = trainer.data.bank.n_tokens
-        plan = NetworkPlan.usual(n_words, self.encoder_passes, self.seed)
-        passes = plan.passes
-        if end < inf:
-            affordable = ENCODER_TIME * (end - started) / _seconds_a_pass(n_words, plan.words)
-            passes = min(passes, int(affordable))
-        if passes < min(MIN_ENCODER_PASSES, self.encoder_passes or MIN_ENCODER_PASSES):
-            self.info_.extra["left_out"] += ["network"] * (self.encoder_passes != 0)
+        """The networks, with as many passes as there is time for; None without time."""
+        if self.encoder_passes == 0:
             return None
-        on_pass = partial(tell, member="network")
-        network = trainer.train_encoder(replace(plan, passes=passes), jobs, on_pass, given)
-        self.info_.extra["members"].append(("network", now() - started))
-        return EncoderMember(network, ENCODER_WEIGHT)
+        settings = ArcNetworkSettings()
+        longest = max((seconds for _, seconds in self.info_.extra["members"]), default=0.0)
+        end -= longest * (self.members - 1)
+        end = now() + settings.time_fraction * (end - now())
+        found = plan_networks(
+            trainer.data.bank.n_tokens, most=self.networks, passes=self.encoder_passes,
+            seed=self.seed, seconds=end - now(), n_given=0 if given is None else given.width,
+            settings=settings,
+        )  # fmt: skip
+        if found is None:
+            self.info_.extra["left_out"].append("network")
+            return None
+        networks = []
+        for k, plan in enumerate(found.plans):
+            started = now()
+            share = started + (end - started) / (len(found.plans) - k)
+            note = partial(_note_pass, passes_in_time(plan.passes, share, now), f"network {k + 1}")
+            networks.append(trainer.train_encoder(plan, min(jobs, BATCH_PARTS), note, given))
+            self.info_.extra["members"].append((f"network {k + 1}", now() - started))
+        return EncoderMember(networks[0], found.weight, tuple(networks[1:]))
 
-    def _train_members(
-        self, trainer: ArcTrainer, end: float, now: Callable[[], float], engine: Engine
-    ) -> Iterator[ArcMember]:
-        """Members, as many at a time as there are threads, until the time is up."""
+    def _member_plans(self) -> list[MemberPlan]:
+        """The members by features, the first one first."""
         kinds = list(arc_templates.MEMBERS.items())
         plans = []
         for number in range(self.members):
             name, (order, templates) = kinds[number % len(kinds)]
             seed = self.seed + 1000 * number
             plans.append(MemberPlan(name, order, self.passes, self.rate, seed, templates))
-        longest = 0.0
+        return plans
+
+    def _train_members(
+        self,
+        trainer: ArcTrainer,
+        plans: list[MemberPlan],
+        end: float,
+        now: Callable[[], float],
+        engine: Engine,
+    ) -> Iterator[ArcMember]:
+        """Members, as many at a time as there are threads, until the time is up.
+
+        The first member of a parser is trained in any case.
+        """
+        trained_before = [seconds for name, seconds in self.info_.extra["members"]
+                          if not name.startswith("network")]  # fmt: skip
+        longest = max(trained_before, default=0.0)
         while plans:
             some, rest = plans[: engine.jobs_here], plans[engine.jobs_here :]
             if longest and now() + longest * len(some) > end:
@@ -342,6 +378,9 @@ class ArcEnsemble(ArcEstimator):
                 yield member
 
 
-def _seconds_a_pass(n_words: int, batch_words: int) -> float:
-    """Estimated CPU seconds of a pass of the network over n words, in batches of some."""
-    return WORD_SECONDS * n_words + STEP_SECONDS * n_words / batch_words
+def _note_pass(
+    in_time: Callable[[int], int | None], name: str, iteration: int, log_likelihood: float
+) -> int | None:
+    """Tell that a network has made a pass; return how many there is time for in all."""
+    tell(member=name, iteration=iteration, log_likelihood=log_likelihood)
+    return in_time(iteration)

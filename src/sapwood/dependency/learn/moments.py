@@ -63,12 +63,14 @@ class WordParameters(Estimator):
         default=8, domain=whole(1, MAX_STATES), words="Hidden states of a word.", kw_only=False
     )
     min_count: int = parameter(
-        5, whole(1), "Words seen less often are taken for their class of unknown words."
+        5, whole(1), "Words seen less often are replaced by their class of unknown words."
     )
     style: str = parameter(
-        "generic", one_of(STYLES), "How unknown words are classed: by English endings, or by any."
+        "generic",
+        one_of(STYLES),
+        "Classes of unknown words: by English suffixes, or by the last letters of any language.",
     )
-    seed: int = parameter(0, whole(0), "Seed of the random numbers, where any are drawn.")
+    seed: int = parameter(0, whole(0), "Seed of the random numbers.")
 
     def _place(self, trees: SeenTrees, n_symbols: int) -> tuple[Engine, Placed, ArcCounts]:
         """The engine, the shards where it has put them, and their counts."""
@@ -80,15 +82,15 @@ class WordParameters(Estimator):
 class ArcParameters(WordParameters):
     """Parameters of learners from dependency trees."""
 
-    seen: str = parameter("tags", one_of(SEEN), "What is seen of a word: tags, words or both.")
+    seen: str = parameter("tags", one_of(SEEN), "What is observed of a word: tags, words or both.")
     tag_column: str = parameter(
         "upos", one_of(TAG_COLUMNS), "The tags: universal ones, or those of the language."
     )
     valence: bool = parameter(
         False,
         FLAG,
-        "Whether the numbers of a word's left and right children are seen as well: then trees are "
-        "weighed by their shapes too, which the paper's model does not.",
+        "Whether the numbers of a word's left and right children are observed too, so that the "
+        "shape of a tree counts, unlike in the paper's model.",
     )
 
     def _see(self, trees: ArcBankLike) -> tuple[ArcBank, Seen]:
@@ -185,7 +187,7 @@ class ArcEMParameters(Estimator):
     start: str = parameter(
         "random",
         one_of(("random", "spectral")),
-        "Where EM begins: from noise, or from the spectral estimate made into probabilities.",
+        "Initial values of EM: noise, or the spectral estimate turned into probabilities.",
     )
     on_iteration: Callable[..., Any] | None = former_callback("on_iteration")
 

@@ -227,7 +227,7 @@ class ArcReranker(ArcEstimator):
     column: str = parameter(
         "auto",
         one_of(("auto", "upos", "xpos")),
-        "The tags of features: universal tags, or the treebank's own; auto takes the treebank's "
+        "Tags in the features: universal tags, or the treebank's own; auto takes the treebank's "
         "own where there are at most a hundred.",
     )
     n_best: int = parameter(50, whole(1, 1000), "Trees that the parser proposes.")

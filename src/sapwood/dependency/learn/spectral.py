@@ -74,8 +74,7 @@ class SpectralDependency(SpectralParameters, ArcParameters):
     embeddings: Eigenwords | None = parameter(
         None,
         maybe(Domain("Eigenwords", lambda value: isinstance(value, Eigenwords))),
-        "Vectors of words from other text, as the paper has them, in place of the projection; for "
-        "words only.",
+        "Word vectors from other text in place of the projection, as in the paper; for words only.",
     )
 
     def fit(self, trees: ArcBankLike) -> Self:

@@ -326,8 +326,9 @@ class ArcTrainer:
         folds: int,
         seed: int,
         embeddings: Eigenwords | None = None,
+        more_bytes: float = 0.0,
     ) -> ArcTrainer:
-        """Train tagger and pruner."""
+        """Train tagger and pruner; `more_bytes` of memory are needed for something else."""
         if not bank.n_sentences:
             msg = "no sentence to learn from"
             raise CorpusError(msg, hint="give CoNLL-U with at least one sentence")
@@ -336,7 +337,7 @@ class ArcTrainer:
             raise CorpusError(msg, hint="column 7 of CoNLL-U holds the heads of training sentences")
         n_weights = 1 << table_bits(bank.n_tokens, _MEMBER_WEIGHTS)
         require_memory(
-            parser_bytes(bank.n_tokens, n_weights, engine.jobs_here),
+            parser_bytes(bank.n_tokens, n_weights, engine.jobs_here) + more_bytes,
             "training on",
             "give fewer sentences, or use one thread (--jobs 1)",
             (bank.n_sentences, "sentence"),
@@ -461,7 +462,7 @@ def train_arc_network(  # noqa: PLR0913 - sizes and given vectors have defaults
     jobs: int,
     on_pass: AfterPass | None = None,
     *,
-    sizes: tuple[EncoderSizes, ArcSizes] = (EncoderSizes(), ArcSizes()),
+    sizes: tuple[EncoderSizes, ArcSizes] = (EncoderSizes(layers=3), ArcSizes()),
     given: TrainingVectors | None = None,
 ) -> Network:
     """Train a network on dependency trees: tags, heads and relations, each word on its own.

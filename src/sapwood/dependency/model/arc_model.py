@@ -15,7 +15,7 @@ instead, which are read with the letters of that time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
@@ -48,7 +48,7 @@ from sapwood.dependency.model.compact import (
     encode_weights,
 )
 from sapwood.dependency.model.dependency import TAG_COLUMNS, DependencyModel
-from sapwood.networks.network import Network
+from sapwood.networks.network import Network, Shapes
 from sapwood.networks.scores import ArcSizes
 
 ORDERS = (1, 2)
@@ -70,6 +70,7 @@ _CLUSTER_TYPES: dict[str, tuple[npt.DTypeLike, int]] = {
 PLACES_OF_NUMBERS, PROPERTIES_OF_NUMBERS = "hmslrfeot", "FL12345abcdHWXPCKJ"
 _BETWEEN_LETTER, _UNUSED = ord("b"), 0  # in place of the letter of a word
 N_CLUSTERINGS = 2
+MAX_NETWORKS = 100
 MAX_TABLE_SIZE = 1 << 26  # 256 MB, four times the largest table that is learnt
 DENSE_FRACTION = 1 / 3  # of nonzero weights: above it, indices would take more room than zeros
 
@@ -303,10 +304,16 @@ class LatentMember(NamedTuple):
 
 
 class EncoderMember(NamedTuple):
-    """A network that reads the sentence."""
+    """A network that reads the sentence, or several whose posteriors are averaged."""
 
     network: Network
-    weight: float  # ensemble weight of its posteriors
+    weight: float  # ensemble weight of the networks' posteriors
+    others: tuple[Network, ...] = ()  # with other seeds; they read the same given vectors
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """All networks, the first one first."""
+        return self.network, *self.others
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -389,8 +396,8 @@ class ArcModel(SavedModel):
 
     @property
     def n_members(self) -> int:
-        """Number of scorers of trees, including the network."""
-        return len(self.members) + (self.encoder is not None)
+        """Number of scorers of trees, including the networks."""
+        return len(self.members) + (0 if self.encoder is None else len(self.encoder.networks))
 
     def to_file(self) -> FileContents:
         """Names in the header, tables and hashes of words in arrays."""
@@ -417,13 +424,8 @@ class ArcModel(SavedModel):
             settings = {"trust": self.latent.trust, "weight": self.latent.weight}
             header["latent"] = settings | {"model": model}
         if self.encoder is not None:
-            arrays |= self.encoder.network.to_arrays(_ENCODER)
-            header["encoder"] = {"weight": self.encoder.weight}
-            if (given := self.encoder.network.given) is not None:
-                header["encoder"] = {
-                    "weight": self.encoder.weight,
-                    "given": given.record.as_header(),
-                }
+            of_networks, header["encoder"] = _encoder_entries(self.encoder)
+            arrays |= of_networks
         return FileContents(arrays, header | ({"compact": True} if self.is_compact else {}))
 
     @classmethod
@@ -473,16 +475,38 @@ def _encoder(
 ) -> EncoderMember | None:
     if "encoder" not in header:
         return None
-    network = Network.from_arrays(
-        _ENCODER,
-        arrays,
-        len(header["tags"]),
-        lambda found, n_states: ArcSizes(
-            found["arc.U"].shape[-1], len(found["relation.U"]) - 1
-        ).shapes(n_states, len(header["relations"])),
-        header["encoder"].get("given"),
-    )
-    return EncoderMember(network, float(header["encoder"]["weight"]))
+    entry = header["encoder"]
+    n_others = entry.get("others", 0)
+    if not isinstance(n_others, int) or not 0 <= n_others < MAX_NETWORKS:
+        msg = f"{describe(n_others)} other networks, expected a number below {MAX_NETWORKS}"
+        raise ModelFormatError(msg)
+
+    def head_shapes(found: Mapping[str, npt.NDArray[Any]], n_states: int) -> Shapes:
+        sizes = ArcSizes(found["arc.U"].shape[-1], len(found["relation.U"]) - 1)
+        return sizes.shapes(n_states, len(header["relations"]))
+
+    given, networks = entry.get("given"), list[Network]()
+    for k in range(1 + n_others):
+        name = f"{_ENCODER}{k or ''}"
+        networks.append(Network.from_arrays(name, arrays, len(header["tags"]), head_shapes, given))
+        given = networks[0].given
+    return EncoderMember(networks[0], float(entry["weight"]), tuple(networks[1:]))
+
+
+def _encoder_entries(member: EncoderMember) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """The arrays of all networks, and the entry of the header that says how to read them.
+
+    The vectors that all of them are given stand with the first network.
+    """
+    arrays = member.network.to_arrays(_ENCODER)
+    entry: dict[str, Any] = {"weight": member.weight}
+    for k, network in enumerate(member.others):
+        arrays |= replace(network, given=None).to_arrays(f"{_ENCODER}{k + 1}")
+    if member.others:
+        entry["others"] = len(member.others)
+    if (given := member.network.given) is not None:
+        entry["given"] = given.record.as_header()
+    return arrays, entry
 
 
 def _text(name: object) -> str:

@@ -203,7 +203,7 @@ class ArcParser:
         self.model, self.use_tags = model, use_tags
         self._word_rows = WordRows(model.familiar, model.tags, model.clusters)
         self._tagger = Tagger(model.lexicon, model.tagger)
-        self._encoder = None if model.encoder is None else ArcEncoder(model.encoder.network)
+        self._encoder = None if model.encoder is None else ArcEncoder(*model.encoder.networks)
         universal = [name.split(":")[0] for name in model.relations]
         kinds = sorted(set(universal))
         self._universal = np.array([[x == y for y in kinds] for x in universal], np.float32)
@@ -485,9 +485,9 @@ def _parse(sentence: Sentence | PartialArcs, parser: ArcParser) -> ArcParse:
 
 
 def shared_objects(parser: ArcParser) -> list[object]:
-    """The parser and the network, which all parses of a parser refer to."""
+    """The parser and its networks, which all parses of a parser refer to."""
     encoder = parser.model.encoder
-    return [parser] if encoder is None else [parser, encoder.network]
+    return [parser] if encoder is None else [parser, *encoder.networks]
 
 
 def arc_posteriors(

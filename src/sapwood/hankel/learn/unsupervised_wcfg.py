@@ -89,7 +89,7 @@ class UnsupervisedWCFG(RankParameters):
         "entries of strings that were seen, for large bases.",
     )
     slack: float = parameter(
-        0.0, at_least(0), "mu: how far observed probabilities may be missed, in all."
+        0.0, at_least(0), "mu: largest total deviation from the observed probabilities."
     )
     max_steps: int | None = parameter(
         None, maybe(whole(1)), "The most steps of the solver; None: 2,000, and 50 of fista."
@@ -103,7 +103,7 @@ class UnsupervisedWCFG(RankParameters):
     refine: str = parameter(
         "none",
         one_of(("none", "values")),
-        "`values` goes on from there: fits the values of strings to their frequencies.",
+        "`values` then fits the values of strings to their frequencies.",
     )
 
     def fit(self, strings: Any, *, n: float | None = None) -> Self:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,9 @@ Counts = npt.NDArray[np.int64]
 COUNTS_FORMAT = 1
 _KEY = b"sapwood_counts"
 MAX_GROUP = 1 << 20  # rows that are compressed together
+# Of a text without held-out part, the fraction that is held out, and the most occurrences: more
+# would decide nothing else, and EM looks at them after every iteration.
+HELD_FRACTION, MOST_HELD = 0.05, 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +128,22 @@ class NgramCounts:
             self.words, self.word_counts, np.ascontiguousarray(rows[firsts]),
             np.add.reduceat(self.counts, firsts) if len(firsts) else self.counts, self.is_stream,
         )  # fmt: skip
+
+    def hold_out(self, seed: int) -> tuple[NgramCounts, NgramCounts]:
+        """N-grams to learn from, and held-out n-grams, drawn one by one."""
+        drawn = draw_held(self.counts, seed)
+        if not drawn.any():  # a few sentences: there is nothing to spare
+            return self, self
+        # An n-gram all of whose occurrences are held out stays with a count of 0, since longer
+        # n-grams begin with it.
+        held = replace(self, rows=self.rows[drawn > 0], counts=drawn[drawn > 0])
+        return replace(self, counts=self.counts - drawn), held
+
+
+def draw_held(counts: Counts, seed: int) -> Counts:
+    """How many occurrences of each item are held out, drawn one by one."""
+    fraction = min(HELD_FRACTION, MOST_HELD / max(1, int(counts.sum())))
+    return np.random.default_rng(seed).binomial(counts, fraction)
 
 
 class KnownWords(dict[bytes, int]):

@@ -9,7 +9,7 @@ from sapwood.core.learner import Method
 LM_TASK = "text"
 LM_METHODS: Mapping[str, Method] = {
     "mix": Method(
-        "kn-mod, em and hidden states after two words, weighed by context",
+        "kn-mod, em and hidden states after two words, weighted by context",
         ("lm.learn.latent", "LanguageMixture"),
         LM_TASK,
     ),
@@ -51,8 +51,10 @@ EMBEDDING_METHODS: Mapping[str, Method] = {
     )
     for name, summary in {
         "cca": "words against their neighbours",
-        "two-step": "neighbours are reduced first to what left and right ones tell of each other",
-        "bigram": "plain singular vectors of pairs of words",
-        "lr-mvl": "two steps again and again, with exponential smooths of all words on each side",
+        "two-step": "neighbours are first reduced to what left and right ones predict of each "
+                    "other",
+        "bigram": "plain SVD of pairs of words",
+        "lr-mvl": "two-step, iterated, with exponentially smoothed contexts of all words on each "
+                  "side",
     }.items()
 }  # fmt: skip

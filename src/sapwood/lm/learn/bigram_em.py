@@ -1,4 +1,4 @@
-"""EM for hidden states between neighbouring words, on the engine or on a GPU.
+"""EM for hidden states between neighbouring words: pairs to learn from, E-step, M-step, blocks.
 
 Notation as in `lm.model.latent_models`, and
 --------------------------------------------
@@ -9,8 +9,7 @@ Notation as in `lm.model.latent_models`, and
 
     R = r * (c / p) s;    S = (c / p)' r, without its factor s
 
-Both updates move rows of r and s, one for each pair of words that was seen: they are bound by
-memory, which a GPU has ten to forty times as fast as a processor.
+The E-step runs on the engine, or on a GPU (`lm.learn.device`).
 
 Several small models, each from its own start, are better than a large one, and together they are
 one: with blocks r = (r_1 .. r_B) / B and s = (s_1 .. s_B) side by side,
@@ -23,7 +22,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
-from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +29,11 @@ from scipy import sparse
 
 from sapwood.core.arrays import FieldSums, FloatArray, IntArray
 from sapwood.core.errors import SapwoodError
-from sapwood.core.progress import counted, step
-from sapwood.core.training_loops import EMResult, EMSteps, EMStop, run_em
+from sapwood.core.progress import counted
+from sapwood.core.training_loops import EMResult, EMSteps, EMStop, iterate_em, run_em
 from sapwood.execute import Engine
-from sapwood.lm.data.ngrams import UNKNOWN
-from sapwood.lm.model.latent_models import pair_mix
+from sapwood.lm.data.ngrams import NOTHING, START, UNKNOWN, NgramCounts, draw_held
+from sapwood.lm.model.latent_models import BigramModel, pair_mix
 
 SHARD_ENTRIES = 400_000  # of contexts with their words: tenths of a second of work
 TINY = 1e-12  # EM cannot leave a zero
@@ -43,6 +41,9 @@ Array = Any  # of NumPy or PyTorch
 STOP_WEIGHT = 0.05  # of single words while held-out text decides when EM ends
 # Chosen on Brown's held-out part: blocks of 32 against 16, 64 and 128; rare pivots are noise.
 BLOCK_STATES, MOST_BLOCKS = 32, 8
+UNIGRAM_PRIOR = 0.5  # occurrences that every word has before any text
+SMOOTHING_ITERATIONS = 60
+N_WEIGHT_BINS = 24  # of words by how often they were seen, for weights of single words
 Single = npt.NDArray[np.float32]
 Expected = tuple[Any, Any, float]  # R, S without its factor s, and the log-likelihood
 
@@ -120,92 +121,13 @@ class EngineEStep:
         return self.fetch(BigramStates(*self.expect(placed)[:2]))
 
 
-class DeviceEStep(EngineEStep):
-    """Expected counts on a GPU."""
-
-    def __init__(self, c: sparse.csr_array, device: str) -> None:
-        c.sort_indices()
-        self.pairs = DevicePairs(c.indptr, c.indices, c.data, c.shape[1], device)
-
-    def put(self, array: FloatArray | Single) -> Any:
-        """The array on the device."""
-        return self.pairs.put(array)
-
-    def fetch(self, states: BigramStates) -> BigramStates:
-        """The parameters as NumPy arrays."""
-        tables: tuple[Any, Any] = states
-        return BigramStates(*(np.ascontiguousarray(table.cpu().numpy()) for table in tables))
-
-    def expect(self, states: BigramStates) -> Expected:
-        """R, S without its factor s, and the log-likelihood, on the device."""
-        return self.pairs.expect(states.r, states.s)
-
-
 def place_pairs(c: sparse.csr_array, device: str, engine: Engine) -> EngineEStep:
     """The E-step for a table of pairs, on the engine or on a GPU."""
-    return EngineEStep(engine, cut_pairs(c)) if device == "cpu" else DeviceEStep(c, device)
+    if device == "cpu":
+        return EngineEStep(engine, cut_pairs(c))
+    from sapwood.lm.learn.device import DeviceEStep
 
-
-class DevicePairs:
-    """Pairs of words on a device of PyTorch (cuda, cuda:1, cpu), by first and by second word.
-
-    `starts` [V + 1] are the offsets of the pairs of each first word; `seconds` and `counts` [nnz]
-    the second words, sorted for each first, and how often each pair was seen.
-    """
-
-    def __init__(
-        self, starts: Array, seconds: Array, counts: Array, n_seconds: int, device: str
-    ) -> None:
-        torch = import_torch(device)
-        self._torch, self.shape = torch, (len(starts) - 1, n_seconds)
-        place = {"device": device}
-        self._rows = torch.as_tensor(starts, dtype=torch.int64, **place)
-        self._columns = torch.as_tensor(seconds, dtype=torch.int64, **place)
-        self.counts = torch.as_tensor(counts, dtype=torch.float32, **place)
-        self._order = torch.argsort(self._columns, stable=True)
-        firsts = torch.repeat_interleave(
-            torch.arange(self.shape[0], **place), self._rows[1:] - self._rows[:-1]
-        )
-        self._firsts = firsts[self._order]
-        sizes = torch.bincount(self._columns, minlength=n_seconds)
-        self._starts = torch.cat([torch.zeros(1, dtype=torch.int64, **place), sizes.cumsum(0)])
-
-    def put(self, array: Array) -> Array:
-        """Copy an array of NumPy to the device, in single precision."""
-        return self._torch.as_tensor(array, dtype=self._torch.float32, device=self.counts.device)
-
-    def expect(self, r: Array, s: Array) -> tuple[Array, Array, float]:
-        """The E-step: R, S without its factor s, and the log-likelihood."""
-        torch = self._torch
-        pattern = self._matrix(self._rows, self._columns, torch.zeros_like(self.counts), self.shape)
-        p = torch.sparse.sampled_addmm(pattern, r, s.T, beta=0.0).values()
-        ratio = self.counts / p
-        R = r * (self._matrix(self._rows, self._columns, ratio, self.shape) @ s)
-        S = self._matrix(self._starts, self._firsts, ratio[self._order], self.shape[::-1]) @ r
-        value = float((self.counts.double() * torch.log(p.double())).sum())
-        return R, S, value
-
-    def _matrix(self, rows: Array, columns: Array, values: Array, shape: tuple[int, int]) -> Array:
-        with catch_warnings():
-            simplefilter("ignore", UserWarning)  # that this part of PyTorch is young
-            make = self._torch.sparse_csr_tensor
-            return make(rows, columns, values, shape, check_invariants=False)
-
-
-def import_torch(device: str) -> Any:
-    """The module of PyTorch; refused where it is not installed or lacks the device."""
-    try:
-        import torch
-    except ImportError as error:
-        msg = f"device {device!r} needs PyTorch, which is not installed"
-        raise SapwoodError(msg, hint="pip install torch, or leave the device at cpu") from error
-    try:
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:  # a name it does not know, or no such GPU
-        msg = f"PyTorch finds no device {device!r}"
-        hint = "is it spelt right, and its driver installed? leave the device at cpu otherwise"
-        raise SapwoodError(msg, hint=hint) from error
-    return torch
+    return DeviceEStep(c, device)
 
 
 def maximise_states(
@@ -262,13 +184,64 @@ class HeldPairs:
         before, after = found.row[kept].astype(np.int64), found.col[kept].astype(np.int64)
         return cls(before, after, np.asarray(found.data[kept], float), u)
 
+    def mix(self, states: BigramStates) -> FloatArray:
+        """The probability of each pair by the states alone."""
+        return pair_mix(states.r, states.s, self.before, self.after)
+
     def value(self, states: BigramStates) -> float:
         """Mean log-probability, smoothed a little; 0 where no pair of known words is held out."""
         if not len(self.counts):
             return 0.0
-        p = pair_mix(states.r, states.s, self.before, self.after)
-        mixed = (1 - STOP_WEIGHT) * p + STOP_WEIGHT * self.u[self.after]
+        mixed = (1 - STOP_WEIGHT) * self.mix(states) + STOP_WEIGHT * self.u[self.after]
         return float(self.counts @ np.log(self.known + self.backoff * mixed) / self.counts.sum())
+
+
+def follow_counts(rows: npt.NDArray[np.uint32], counts: IntArray, n: int) -> sparse.csr_array:
+    """c[x, y] of the pairs that end n-grams; n-grams of one word are left out."""
+    is_pair = rows[:, 1] != NOTHING
+    x, y = rows[is_pair, 1].astype(np.int64), rows[is_pair, 0].astype(np.int64)
+    return sparse.csr_array((counts[is_pair].astype(float), (x, y)), shape=(n, n))
+
+
+def require_pairs(c: sparse.csr_array) -> None:
+    """Refuse text in which no word follows another: hidden states stand between two words."""
+    if not c.nnz:
+        raise SapwoodError("no word follows another in the counts", hint="count more text")
+
+
+def word_distribution(c: sparse.csr_array) -> FloatArray:
+    """How often words follow anything, with a little for each that could."""
+    seen = np.asarray(c.sum(axis=0)).ravel()
+    could = seen + UNIGRAM_PRIOR
+    could[:UNKNOWN] = np.where(seen[:UNKNOWN] > 0, could[:UNKNOWN], 0.0)
+    return np.asarray(could / could.sum())
+
+
+class TrainingPairs(NamedTuple):
+    """Pairs of words to learn from, and held-out ones that end EM and choose the smoothing."""
+
+    c: sparse.csr_array
+    held: HeldPairs
+
+    @classmethod
+    def of(cls, counts: NgramCounts, held: NgramCounts | None, seed: int) -> TrainingPairs:
+        """The pairs of some n-grams; without held-out text, some of the pairs are held out."""
+        n = len(counts.words)
+        c = follow_counts(counts.rows, counts.counts, n)
+        require_pairs(c)
+        u = word_distribution(c)
+        if held is not None:
+            if held.words != counts.words:
+                raise SapwoodError("the held-out text is counted in other words")
+            return cls(c, HeldPairs.of(follow_counts(held.rows, held.counts, n), u))
+        drawn = draw_held(c.data.astype(np.int64), seed)
+        if not drawn.any():  # a few sentences: there is nothing to spare
+            return cls(c, HeldPairs.of(c, u))
+        apart, rest = c.copy(), c.copy()
+        apart.data, rest.data = drawn.astype(float), c.data - drawn
+        apart.eliminate_zeros()
+        rest.eliminate_zeros()
+        return cls(rest, HeldPairs.of(apart, u))
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,9 +294,7 @@ class BigramEM:
             self.iterations, patience=self.patience, keeps_latest=True, evaluates_last=False
         )
         placed = BigramStates(source.put(start.r), source.put(start.s))
-        # without a total: held-out text mostly ends it long before the last of them
-        with step("", unit="iteration") as advance:
-            run = run_em(steps, placed, stop, listen=lambda now: advance(len(now.values)))
+        run = run_em(steps, placed, stop)
         assert run.best is not None
         best = source.fetch(run.best)
         return EMResult(best, run.values, run.scores, best)
@@ -366,3 +337,95 @@ def join_blocks(blocks: list[BigramStates]) -> BigramStates:
     """Models side by side, as one; see the notation of this module."""
     r = np.concatenate([block.r for block in blocks], axis=1) / np.float32(len(blocks))
     return BigramStates(r.astype(blocks[0].r.dtype), np.concatenate([b.s for b in blocks], axis=1))
+
+
+def smoothing_weights(states: BigramStates, counts: NgramCounts, held: HeldPairs) -> FloatArray:
+    """The weight of single words after each word, by how often it was seen, from held-out text.
+
+    A bin starts with one pair of either kind, so that unseen bins are half and half.
+    """
+    bins = np.minimum(np.log2(1 + counts.word_counts), N_WEIGHT_BINS - 1).astype(np.int64)
+    bins[START] = N_WEIGHT_BINS - 1  # starts of sentences are many, and not counted as words
+    here = bins[held.before]
+    p, q = held.mix(states), held.u[held.after]
+
+    def update(weight: FloatArray) -> FloatArray:
+        single = held.backoff * weight[here] * q
+        both = single + held.backoff * (1 - weight[here]) * p
+        ratio = held.counts / (held.known + both)
+        n_single = np.bincount(here, single * ratio, N_WEIGHT_BINS)
+        n = np.bincount(here, both * ratio, N_WEIGHT_BINS)
+        return np.asarray((n_single + 1) / (n + 2))
+
+    start = np.full(N_WEIGHT_BINS, 0.1)
+    return np.asarray(iterate_em(update, start, SMOOTHING_ITERATIONS)[bins])
+
+
+class StatePlan(NamedTuple):
+    """How many states EM learns, in how many blocks, for how long, and where it runs."""
+
+    n_states: int
+    n_blocks: int | None  # None for one for every `BLOCK_STATES` states, at most `MOST_BLOCKS`
+    iterations: int
+    prior: float
+    seed: int
+    device: str
+    engine: Engine
+
+
+def learn_states(
+    pairs: TrainingPairs, counts: NgramCounts, plan: StatePlan
+) -> tuple[BigramStates, FloatArray, list[EMResult[BigramStates, Expected]]]:
+    """States by EM from random starts, the weights of single words, and the run of each block."""
+    em = BigramEM(plan.iterations, plan.prior, pairs.held.u, pairs.held)
+    source = place_pairs(pairs.c, plan.device, plan.engine)
+    states, runs = em.run_blocks(source, plan.n_states, plan.n_blocks, plan.seed)
+    return states, smoothing_weights(states, counts, pairs.held), runs
+
+
+def learn_bigram(
+    counts: NgramCounts, held: NgramCounts | None, plan: StatePlan
+) -> tuple[BigramModel, list[EMResult[BigramStates, Expected]]]:
+    """The latent bigram model of some n-grams by EM, and the run of each block of states."""
+    pairs = TrainingPairs.of(counts, held, plan.seed)
+    states, weight, runs = learn_states(pairs, counts, plan)
+    return bigram_model(counts, states, pairs.held.u, weight), runs
+
+
+def bigram_model(
+    counts: NgramCounts, states: BigramStates, u: FloatArray, weight: FloatArray
+) -> BigramModel:
+    """The model with some states, in single precision, and weights of single words."""
+    r, s = (table.astype(np.float32) for table in states)
+    return BigramModel(counts.words, r, s, u, weight, counts.is_stream)
+
+
+def learn_pair_states(
+    c: sparse.csr_array,
+    nearer: Single,
+    s: Single,
+    *,
+    strength: float,
+    iterations: int,
+    plan: StatePlan,
+) -> Single:
+    """States of pairs of words by EM, drawn to those of the nearer word: [n_pairs, m].
+
+    Parameters
+    ----------
+    c : [n_pairs, V]
+        How often each word follows each pair.
+    nearer : [n_pairs, m]
+        The states of the last word of each pair, where EM starts.
+    s : [V, m]
+        The words that follow each state, which stay.
+    strength
+        Occurrences of a pair that the states of its last word count for.
+    """
+    source = place_pairs(c, plan.device, plan.engine)
+
+    def update(r2: Single) -> Single:
+        R = source.expect_states(BigramStates(r2, s)).r + np.float32(strength) * nearer
+        return np.asarray(R / R.sum(axis=1, keepdims=True), np.float32)
+
+    return iterate_em(update, nearer, iterations)

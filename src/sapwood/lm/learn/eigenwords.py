@@ -281,15 +281,15 @@ class WordEmbedding(Estimator):
     """
 
     dimension: int = positional(
-        default=50, domain=whole(1, 2000), words="Numbers in a vector.", kw_only=False
+        default=50, domain=whole(1, 2000), words="Dimension of a vector.", kw_only=False
     )
     method: str = parameter(
         "cca",
         one_of(EMBEDDING_METHODS),
         "`cca` of words and neighbours; `two-step`, in which neighbours are first reduced to what "
-        "left and right ones say of each other, for rare words; `bigram` for the plain SVD of "
-        "pairs of words; `lr-mvl` for two steps again and again, with exponential smooths of all "
-        "words on each side, which also gives vectors of words in their context.",
+        "left and right ones predict of each other, for rare words; `bigram` for the plain SVD of "
+        "pairs of words; `lr-mvl` for iterated two-step CCA with exponentially smoothed contexts "
+        "of all words on each side, which also gives vectors of words in their context.",
     )
     window: int = parameter(
         2, whole(1, 10), "Neighbours on each side; `bigram` has one, `lr-mvl` all of them."
@@ -305,7 +305,9 @@ class WordEmbedding(Estimator):
         "for none. `lr-mvl` has no such counts.",
     )
     style: str = parameter(
-        "generic", one_of(STYLES), "How unknown words are classed: by English endings, or by any."
+        "generic",
+        one_of(STYLES),
+        "Classes of unknown words: by English suffixes, or by the last letters of any language.",
     )
     seed: int = parameter(0, whole(0), "Seed of the random projections.")
 

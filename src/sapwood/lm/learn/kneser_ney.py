@@ -43,19 +43,14 @@ from sapwood.core.learner import FLAG, maybe, parameter, positional, whole
 from sapwood.lm.data.counting import CountsLike
 from sapwood.lm.data.ngrams import END, NOTHING, START, NgramCounts, Rows, first_of_runs
 from sapwood.lm.learn.bigram_em import (
-    BigramEM,
     BigramStates,
     HeldPairs,
-)
-from sapwood.lm.learn.latent import (
-    BLOCKS_WORDS,
-    LanguageEstimator,
-    LatentEstimator,
+    TrainingPairs,
     follow_counts,
-    hold_out,
+    learn_states,
     require_pairs,
-    smoothing_weights,
 )
+from sapwood.lm.learn.latent import BLOCKS_WORDS, LanguageEstimator, LatentEstimator
 from sapwood.lm.model.latent_models import LatentNgramModel, pair_mix
 from sapwood.lm.model.ngram_model import LOG_10, NEVER, Keys, NgramModel, find_ngrams
 
@@ -93,7 +88,7 @@ class KneserNey(LanguageEstimator):
         default=3, domain=whole(1, 5), words="Words of an n-gram.", kw_only=False
     )
     is_modified: bool = parameter(
-        True, FLAG, "Discounts apart for counts of 1, 2 and more; False for one of all counts."
+        True, FLAG, "Separate discounts for counts of 1, 2 and more; False for one discount."
     )
 
     def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
@@ -227,7 +222,7 @@ class LatentKneserNey(LatentEstimator):
 
     def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
         """Learn from counts of this order at least; held-out text says when EM ends."""
-        rest, judge = hold_out(counts, self.seed) if held is None else (counts, held)
+        rest, judge = counts.hold_out(self.seed) if held is None else (counts, held)
         (r, s), weight = self._states(rest, judge)
         single = np.exp(KneserNey(1).model_of(counts).p[0])
         ngrams = KneserNey(self.order).model_of(
@@ -246,11 +241,8 @@ class LatentKneserNey(LatentEstimator):
         d = pair_discounts(counts, plain.discounts_[1])
         require_pairs(d)
         held = _held_pairs(pairs, held_out)
-        em = BigramEM(self.iterations, self.prior, held.u, held)
-        states, self.climbs_ = em.run_blocks(
-            self._e_step(d), self.n_states, self.n_blocks, self.seed
-        )
-        return states, smoothing_weights(states, held.u, counts, held)
+        states, weight, self.climbs_ = learn_states(TrainingPairs(d, held), counts, self._plan())
+        return states, weight
 
     @property
     def iterations_(self) -> int:

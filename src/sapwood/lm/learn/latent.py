@@ -9,13 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from sapwood.core.arrays import FloatArray, IntArray
+from sapwood.core.arrays import FloatArray
 from sapwood.core.errors import SapwoodError, require_memory
 from sapwood.core.learner import (
     Domain,
@@ -26,31 +26,22 @@ from sapwood.core.learner import (
     positional,
     whole,
 )
-from sapwood.core.progress import counted, step
+from sapwood.core.progress import step
 from sapwood.core.training_loops import iterate_em
 from sapwood.lm.data.counting import CountsLike, as_counts
-from sapwood.lm.data.ngrams import NOTHING, START, UNKNOWN, NgramCounts
-from sapwood.lm.learn.bigram_em import (
-    BigramEM,
-    BigramStates,
-    EngineEStep,
-    HeldPairs,
-    Single,
-    place_pairs,
-)
+from sapwood.lm.data.ngrams import NOTHING, UNKNOWN, NgramCounts
+from sapwood.lm.learn.bigram_em import StatePlan, learn_bigram, learn_pair_states
 from sapwood.lm.model.language_model import LanguageModel
 from sapwood.lm.model.latent_models import (
     N_CONTEXT_BINS,
     BigramModel,
     LatentTrigramModel,
     MixtureModel,
-    pair_mix,
 )
 
-# Of a text without held-out part, what is held out to choose when to stop: a fraction, and the
-# most; more says nothing new, and is looked at after every iteration.
-HELD_FRACTION, MOST_HELD = 0.05, 2_000_000
-UNIGRAM_PRIOR = 0.5
+if TYPE_CHECKING:
+    from sapwood.lm.learn.kneser_ney import KneserNey
+
 WEIGHT_ITERATIONS = 60
 SHRINKAGE = 50.0  # words that the weights of all contexts together count for in a bin
 # Measured constants: `benchmarks/memory_estimates.py` prints estimates and measured peaks.
@@ -61,74 +52,11 @@ RECORDED = {"order": "order", "n_states": "states", "n_blocks": "blocks", "seed"
 DEVICE = Domain("cpu or a name that PyTorch knows, such as cuda", lambda x: isinstance(x, str))
 DEVICE_WORDS = "Where EM runs: cpu, or cuda for a GPU, which rounds in another way."
 BLOCKS_WORDS = (
-    "Parts of the states that are learnt apart, each from its own start; 1 is the plain model, "
-    "None one for every 32 states, at most 8."
+    "Blocks of states that are learnt separately, each from its own start; 1 is the plain model, "
+    "None takes one for every 32 states, at most 8."
 )
-SMOOTHING_ITERATIONS = 60
-N_WEIGHT_BINS = 24
 # Arrays of 4-byte numbers, [words or pairs of words, states], that are held at once: as measured.
 STATE_COPIES, PAIR_COPIES = 6, 6
-
-
-def follow_counts(rows: npt.NDArray[np.uint32], counts: IntArray, n: int) -> sparse.csr_array:
-    """c[x, y] of the pairs that end n-grams; n-grams of one word are left out."""
-    is_pair = rows[:, 1] != NOTHING
-    x, y = rows[is_pair, 1].astype(np.int64), rows[is_pair, 0].astype(np.int64)
-    return sparse.csr_array((counts[is_pair].astype(float), (x, y)), shape=(n, n))
-
-
-def require_pairs(c: sparse.csr_array) -> None:
-    """Refuse text in which no word follows another: hidden states stand between two words."""
-    if not c.nnz:
-        raise SapwoodError("no word follows another in the counts", hint="count more text")
-
-
-def draw_held(counts: IntArray, seed: int) -> IntArray:
-    """How many occurrences of each item are held out, drawn one by one."""
-    fraction = min(HELD_FRACTION, MOST_HELD / max(1, int(counts.sum())))
-    return np.random.default_rng(seed).binomial(counts, fraction)
-
-
-def hold_out(counts: NgramCounts, seed: int) -> tuple[NgramCounts, NgramCounts]:
-    """N-grams to learn from, and n-grams that are held out, drawn one by one."""
-    drawn = draw_held(counts.counts, seed)
-    if not drawn.any():  # a few sentences: there is nothing to spare
-        return counts, counts
-    # N-grams of which none is left stay with a count of 0: others begin with them.
-    held = replace(counts, rows=counts.rows[drawn > 0], counts=drawn[drawn > 0])
-    return replace(counts, counts=counts.counts - drawn), held
-
-
-def word_distribution(c: sparse.csr_array) -> FloatArray:
-    """How often words follow anything, with a little for each that could."""
-    seen = np.asarray(c.sum(axis=0)).ravel()
-    could = seen + UNIGRAM_PRIOR
-    could[:UNKNOWN] = np.where(seen[:UNKNOWN] > 0, could[:UNKNOWN], 0.0)
-    return np.asarray(could / could.sum())
-
-
-def smoothing_weights(
-    states: BigramStates, u: FloatArray, counts: NgramCounts, held: HeldPairs
-) -> FloatArray:
-    """The weight of single words after each word, by how often it was seen, from held-out text.
-
-    A bin starts with one pair of either kind, so that unseen bins are half and half.
-    """
-    bins = np.minimum(np.log2(1 + counts.word_counts), N_WEIGHT_BINS - 1).astype(np.int64)
-    bins[START] = N_WEIGHT_BINS - 1  # starts of sentences are many, and not counted as words
-    here = bins[held.before]
-    p, q = pair_mix(states.r, states.s, held.before, held.after), u[held.after]
-
-    def update(weight: FloatArray) -> FloatArray:
-        single = held.backoff * weight[here] * q
-        both = single + held.backoff * (1 - weight[here]) * p
-        ratio = held.counts / (held.known + both)
-        n_single = np.bincount(here, single * ratio, N_WEIGHT_BINS)
-        n = np.bincount(here, both * ratio, N_WEIGHT_BINS)
-        return np.asarray((n_single + 1) / (n + 2))
-
-    start = np.full(N_WEIGHT_BINS, 0.1)
-    return np.asarray(iterate_em(update, start, SMOOTHING_ITERATIONS)[bins])
 
 
 class LanguageEstimator(Estimator, ABC):
@@ -196,14 +124,6 @@ class LanguageEstimator(Estimator, ABC):
         return record
 
 
-class TrainingPairs(NamedTuple):
-    """Pairs of words to learn from, and what goes with them."""
-
-    c: sparse.csr_array
-    u: FloatArray  # distribution of words
-    held: HeldPairs  # decides when to stop, and how to smooth
-
-
 class LatentEstimator(LanguageEstimator):
     """Parameters and data of all learners of hidden states between words."""
 
@@ -222,37 +142,15 @@ class LatentEstimator(LanguageEstimator):
 
     def memory_needed(self, counts: NgramCounts) -> float:
         """Bytes of EM over the pairs of words, and of the states of words before and after."""
-        copies = STATE_COPIES + self._engine().jobs_here
+        copies = STATE_COPIES + self._plan().engine.jobs_here
         return super().memory_needed(counts) + 4 * copies * len(counts.words) * self.n_states
 
-    def _e_step(self, c: sparse.csr_array) -> EngineEStep:
-        return place_pairs(c, self.device, self._engine())
-
-    def _pairs(self, counts: NgramCounts, held: NgramCounts | None) -> TrainingPairs:
-        """Pairs to learn from; without held-out text, some of the pairs are held out."""
-        n = len(counts.words)
-        c = follow_counts(counts.rows, counts.counts, n)
-        require_pairs(c)
-        u = word_distribution(c)
-        if held is not None:
-            if held.words != counts.words:
-                raise SapwoodError("the held-out text is counted in other words")
-            return TrainingPairs(c, u, HeldPairs.of(follow_counts(held.rows, held.counts, n), u))
-        drawn = draw_held(c.data.astype(np.int64), self.seed)
-        if not drawn.any():  # a few sentences: there is nothing to spare
-            return TrainingPairs(c, u, HeldPairs.of(c, u))
-        apart, rest = c.copy(), c.copy()
-        apart.data, rest.data = drawn.astype(float), c.data - drawn
-        apart.eliminate_zeros()
-        rest.eliminate_zeros()
-        return TrainingPairs(rest, u, HeldPairs.of(apart, u))
-
-    def _model(
-        self, counts: NgramCounts, states: BigramStates, pairs: TrainingPairs, record: Any
-    ) -> BigramModel:
-        weight = smoothing_weights(states, pairs.u, counts, pairs.held)
-        r, s = (table.astype(np.float32) for table in states)
-        return BigramModel(counts.words, r, s, pairs.u, weight, counts.is_stream, record)
+    def _plan(self) -> StatePlan:
+        """The parameters of EM; a learner without blocks has one."""
+        return StatePlan(
+            self.n_states, vars(self).get("n_blocks"), self.iterations, self.prior, self.seed,
+            self.device, self._engine(),
+        )  # fmt: skip
 
 
 class EMBigram(LatentEstimator):
@@ -277,13 +175,9 @@ class EMBigram(LatentEstimator):
 
     def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
         """Learn from counts of pairs; held-out text says when to stop and how to smooth."""
-        pairs = self._pairs(counts, held)
-        em = BigramEM(self.iterations, self.prior, pairs.u, pairs.held)
-        states, self.climbs_ = em.run_blocks(
-            self._e_step(pairs.c), self.n_states, self.n_blocks, self.seed
-        )
+        model, self.climbs_ = learn_bigram(counts, held, self._plan())
         record = self._record("em", counts, held, self.iterations_)
-        self.model_ = self._model(counts, states, pairs, record)
+        self.model_: Any = replace(model, record=record)
         return self
 
     @property
@@ -292,7 +186,7 @@ class EMBigram(LatentEstimator):
         return sum(len(run.values) for run in self.climbs_)
 
 
-class LatentTrigram(LatentEstimator):
+class LatentTrigram(EMBigram):
     """The hidden state depends on two words, and backs off to one.
 
         r2[c, h] ~ expected count of h after the pair c  +  strength * r[last word of c, h]
@@ -308,21 +202,17 @@ class LatentTrigram(LatentEstimator):
     """
 
     least_order: ClassVar[int] = 3
-    n_blocks: int | None = parameter(None, maybe(whole(1, 64)), BLOCKS_WORDS)
     strength: float = parameter(
-        4.0, at_least(0), "Words that the nearer word's states count for in a pair."
+        4.0, at_least(0), "Weight of the nearer word's states in a pair, in words."
     )
     min_pair_count: int = parameter(2, whole(1), "How often a pair must be seen.")
     pair_iterations: int = parameter(4, whole(1), "EM iterations for the states of pairs.")
 
     def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
         """Learn from counts of order 3 at least."""
-        self.bigram_ = EMBigram(
-            self.n_states, n_blocks=self.n_blocks, iterations=self.iterations, prior=self.prior,
-            seed=self.seed, device=self.device, n_jobs=self.n_jobs, engine=self.engine,
-        ).learn(counts, held)  # fmt: skip
+        bigram = super().learn(counts, held).model_
         record = self._record("latent-trigram", counts, held, self.iterations_)
-        self.model_ = replace(self.add_pairs(self.bigram_.model_, counts), record=record)
+        self.model_ = replace(self.add_pairs(bigram, counts), record=record)
         return self
 
     def memory_needed(self, counts: NgramCounts) -> float:
@@ -337,20 +227,23 @@ class LatentTrigram(LatentEstimator):
             msg = f"no pair of words was seen {self.min_pair_count} times and followed"
             raise SapwoodError(msg, hint="lower min_pair_count, or use EMBigram")
         nearer = (pairs % np.uint64(len(counts.words))).astype(np.int64)
-        e_step, prior = self._e_step(c), bigram.r[nearer]
-
-        def update(r2: Single) -> Single:
-            expected = e_step.expect_states(BigramStates(r2, bigram.s))
-            R = expected.r + np.float32(self.strength) * prior
-            return np.asarray(R / R.sum(axis=1, keepdims=True), np.float32)
-
-        r2 = iterate_em(update, prior, self.pair_iterations)
+        r2 = learn_pair_states(
+            c, bigram.r[nearer], bigram.s, strength=self.strength,
+            iterations=self.pair_iterations, plan=self._plan(),
+        )  # fmt: skip
         return LatentTrigramModel(bigram, pairs, r2)
+
+    @property
+    def bigram_(self) -> EMBigram:
+        """The estimator of the bigram model, as if it had been fitted alone."""
+        found = EMBigram(**{name: getattr(self, name) for name in EMBigram.parameters()})
+        found.model_, found.climbs_ = self.model_.bigram, self.climbs_
+        return found
 
     @property
     def iterations_(self) -> int:
         """Number of EM iterations for words and for pairs."""
-        return self.bigram_.iterations_ + self.pair_iterations
+        return super().iterations_ + self.pair_iterations
 
 
 def pair_follow_counts(
@@ -401,7 +294,7 @@ class LanguageMixture(LanguageEstimator):
 
     def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
         """Learn the members and their weights from counts of this order at least."""
-        rest, drawn = hold_out(counts, self.seed) if held is None else (counts, held)
+        rest, drawn = counts.hold_out(self.seed) if held is None else (counts, held)
         members = self._members(rest, drawn)
         weights = member_weights(members, rest, drawn)
         if held is None:
@@ -412,21 +305,22 @@ class LanguageMixture(LanguageEstimator):
 
     def memory_needed(self, counts: NgramCounts) -> float:
         """Bytes of the latent members, and of the n-grams."""
-        return self._latent().memory_needed(counts) + super().memory_needed(counts)
+        return sum(learner.memory_needed(counts) for learner in self._learners())
 
-    def _latent(self) -> LatentTrigram:
-        return LatentTrigram(
+    def _learners(self) -> tuple[KneserNey, LatentTrigram]:
+        from sapwood.lm.learn.kneser_ney import KneserNey  # which builds on this file
+
+        latent = LatentTrigram(
             self.n_states, n_blocks=self.n_blocks, iterations=self.iterations, min_pair_count=1,
             seed=self.seed, device=self.device, n_jobs=self.n_jobs, engine=self.engine,
         )  # fmt: skip
+        return KneserNey(self.order), latent
 
     def _members(self, counts: NgramCounts, held_out: NgramCounts | None) -> list[LanguageModel]:
-        from sapwood.lm.learn.kneser_ney import KneserNey  # which builds on this file
-
-        self.latent_ = self._latent().learn(counts, held_out)
+        plain, self.latent_ = self._learners()
+        latent = self.latent_.learn(counts, held_out).model_
         with step("n-grams"):
-            plain = KneserNey(self.order).learn(counts).model_
-        return [plain, self.latent_.bigram_.model_, self.latent_.model_]
+            return [plain.learn(counts).model_, latent.bigram, latent]
 
     @property
     def iterations_(self) -> int:
@@ -450,13 +344,12 @@ def member_weights(
     model = MixtureModel.of(members, counts, even)  # refuses members of different words
     known = held_out.rows[:, 0] != UNKNOWN
     rows, n = held_out.rows[known], held_out.counts[known].astype(float)
-    scored = model.member_probs(rows)
-    scored = counted(scored, "held-out probabilities", total=len(members), unit="member")
-    p = np.stack(list(scored), axis=1)
-    everywhere = mixture_weights(
-        p, n, np.zeros(len(rows), np.int64), 1, np.full(p.shape[1], 1.0), 0.0
-    )
-    return mixture_weights(p, n, model.bins.bin(rows), N_CONTEXT_BINS, everywhere[0], SHRINKAGE)
+    with step("weights of the mixture"):
+        bins, p = model.members_on(rows)
+        everywhere = mixture_weights(
+            p, n, np.zeros(len(rows), np.int64), 1, np.full(p.shape[1], 1.0), 0.0
+        )
+        return mixture_weights(p, n, bins, N_CONTEXT_BINS, everywhere[0], SHRINKAGE)
 
 
 def mixture_weights(
@@ -475,5 +368,4 @@ def mixture_weights(
         return np.asarray(total / total.sum(axis=1, keepdims=True))
 
     start: FloatArray = np.tile(prior, (n_bins, 1))
-    with step("weights of the mixture", total=WEIGHT_ITERATIONS, unit="iteration") as advance:
-        return iterate_em(update, start, WEIGHT_ITERATIONS, lambda now: advance(len(now.values)))
+    return iterate_em(update, start, WEIGHT_ITERATIONS)

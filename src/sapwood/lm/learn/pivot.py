@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -13,7 +14,15 @@ from sapwood.core.training_loops import iterate_em
 from sapwood.linalg.pivots import PivotStates, columns_given_states, states_from_points
 from sapwood.linalg.svd import cca
 from sapwood.lm.data.ngrams import NgramCounts
-from sapwood.lm.learn.bigram_em import BigramEM, BigramStates, maximise_states
+from sapwood.lm.learn.bigram_em import (
+    BigramEM,
+    BigramStates,
+    TrainingPairs,
+    bigram_model,
+    maximise_states,
+    place_pairs,
+    smoothing_weights,
+)
 from sapwood.lm.learn.latent import LatentEstimator
 
 CONVEX_ITERATIONS = 50
@@ -57,8 +66,8 @@ class PivotBigram(LatentEstimator):
 
     def learn(self, counts: NgramCounts, held: NgramCounts | None = None) -> Self:
         """Learn from counts of pairs; held-out text says when to stop and how to smooth."""
-        pairs = self._pairs(counts, held)
-        c, u = pairs.c, pairs.u
+        c, held_pairs = TrainingPairs.of(counts, held, self.seed)
+        u = held_pairs.u
         wanted = self.min_pivot_count or max(PIVOT_COUNT, PIVOT_SHARE * c.sum() / self.n_states)
         found, s = pivot_states(
             c, self.n_states, least=wanted, ridge=PIVOT_RIDGE, trusted=self.min_count
@@ -68,19 +77,21 @@ class PivotBigram(LatentEstimator):
             _spread(found.posterior, axis=1, floor=found.pi).astype(np.float32),
             _spread(s, axis=0, floor=u[:, None]).astype(np.float32),
         )
-        e_step = self._e_step(c)
+        e_step = place_pairs(c, self.device, self._engine())
         is_rare = np.asarray(c.sum(axis=1)).ravel() < self.min_count
         states = iterate_em(
             lambda now: self._maximise_rare(is_rare, u, now, e_step.expect_states(now)),
             states,
             RARE_ITERATIONS,
         )
-        convex = BigramEM(CONVEX_ITERATIONS, self.prior, u, pairs.held, is_r_free=False)
+        convex = BigramEM(CONVEX_ITERATIONS, self.prior, u, held_pairs, is_r_free=False)
         states = convex.run(e_step, states).parameters
-        self.climb_ = BigramEM(self.iterations, self.prior, u, pairs.held).run(e_step, states)
+        self.climb_ = BigramEM(self.iterations, self.prior, u, held_pairs).run(e_step, states)
         method = "pivot-em" if self.iterations else "pivot"
         record = self._record(method, counts, held, self.iterations_)
-        self.model_ = self._model(counts, self.climb_.parameters, pairs, record)
+        states = self.climb_.parameters
+        weight = smoothing_weights(states, counts, held_pairs)
+        self.model_ = replace(bigram_model(counts, states, u, weight), record=record)
         return self
 
     def _maximise_rare(

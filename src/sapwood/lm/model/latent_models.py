@@ -22,7 +22,7 @@ Mixtures of members k have weights by how often a context c was seen:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Self
@@ -409,14 +409,14 @@ class MixtureModel(LanguageModel):
 
     def log_probs(self, rows: Rows) -> FloatArray:
         """Log-probability of the first word of each row; see `LanguageModel.log_probs`."""
-        p = np.stack([*self.member_probs(rows)], axis=1)
+        bins, p = self.members_on(rows)
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log((self.weights[self.bins.bin(rows)] * p).sum(axis=1)))
+            return np.asarray(np.log((self.weights[bins] * p).sum(axis=1)))
 
-    def member_probs(self, rows: Rows) -> Iterator[FloatArray]:
-        """The probability of the first word of each row, by each member."""
-        for member in self.members:
-            yield np.exp(member.log_probs(rows))
+    def members_on(self, rows: Rows) -> tuple[IntArray, FloatArray]:
+        """The bin of each row, and the probability of its first word by each member [n, k]."""
+        p = np.stack([np.exp(member.log_probs(rows)) for member in self.members], axis=1)
+        return self.bins.bin(rows), p
 
     def to_file(self) -> FileContents:
         """The arrays of all members, each behind its number, and those of the weights."""

@@ -6,13 +6,13 @@ Notation
     c = f c' + i g                                         cells
     h = o tanh(c)                                          outputs
 
-' marks the previous step. Rows of a step lie together, longest sentences first: row k of a step
+' marks the previous step. Rows of a step are contiguous, longest sentences first: row k of a step
 belongs to the same sentence as row k of the previous step.
 
-Products forwards are not those of a BLAS, which rounds a row in other ways when other rows stand
-beside it: the numbers of a sentence would depend on its batch. Nor are they slower: see
-`row_products`. Products backwards are cut into blocks of few rows that a BLAS multiplies without
-packing the matrix, which is in the caches since the previous step.
+Forward products do not use a BLAS, which rounds a row differently when its neighbours differ: the
+numbers of a sentence would depend on its batch. They are not slower either: see `row_products`.
+Backward products are cut into blocks of few rows that a BLAS multiplies without packing the matrix,
+which is still in the caches from the previous step.
 """
 
 from __future__ import annotations
@@ -116,12 +116,12 @@ def _multiply_rows(rows, matrix, out):
 
 
 def multiply_rows(rows, matrix, out):
-    """Fill out with rows times a matrix; compiled, a row is the same whatever rows are beside it.
+    """Fill out with rows times a matrix; compiled, a row does not depend on its neighbours.
 
         out[r, j] = sum over k of  rows[r, k] matrix[k, j],   added one after the other, k rising
 
-    Four rows and four k at a time keep the arithmetic units busy: 130 to 190 billion operations a
-    second where OpenBLAS does 60 with four rows and 135 with hundreds (AMD EPYC, float32).
+    Blocks of four rows and four k keep the arithmetic units busy: 130 to 190 billion operations a
+    second, where OpenBLAS reaches 60 with four rows and 135 with hundreds (AMD EPYC, float32).
     """
     np.dot(rows, matrix, out)
 
@@ -176,7 +176,7 @@ def lstm_steps(gates, U, b, starts, cells, outputs):
 
 @kernel(fastmath=_FAST)
 def lstm_steps_backward(gates, cells, d_outputs, U, starts, d_z):
-    """Fill the gradient by z, given that by the outputs.
+    """Fill the gradient with respect to z, given that of the outputs.
 
     d o = dh tanh(c) o (1 - o);     dc = dh o (1 - tanh(c)^2) + f dc of the next step
     d i = dc g i (1 - i);           d f = dc c' f (1 - f);           d g = dc i (1 - g^2)

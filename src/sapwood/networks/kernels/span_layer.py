@@ -1,7 +1,7 @@
 """The hidden layer of spans, with layer normalisation, and the scores of their labels.
 
-Differences between the ends of long spans are larger than those of short spans, without telling
-more; layer normalisation gives all of them one length.
+Differences between the ends of long spans are larger than those of short spans, but not more
+informative; layer normalisation gives all of them the same length.
 
 Notation
 --------
@@ -65,8 +65,8 @@ def _relu(z, gain, offset, hidden):
 def span_label_scores(A, b, gain, offset, start, end, sentence, U, u, scores):
     """Fill the scores of labels of spans, [n_spans, n_labels].
 
-    Hidden layers are not kept: the backward pass needs those of few spans. The product is not that
-    of a BLAS, which rounds in other ways with another number of threads.
+    Hidden layers are not kept: the backward pass needs only few of them. The product does
+    not use a BLAS, whose rounding depends on the number of threads.
     """
     hidden = np.empty((_BLOCK, A.shape[1]), A.dtype)
     for first in range(0, len(start), _BLOCK):
@@ -94,7 +94,7 @@ def span_layer(A, b, gain, offset, start, end, sentence, z, c, hidden):
 def span_layer_backward(
     d_hidden, hidden, z, c, gain, start, end, sentence, d_A, d_b, d_gain, d_offset
 ):
-    """Add to the gradients by fenceposts, bias, gains and offsets that of the hidden layer."""
+    """Add to the gradients of fenceposts, bias, gains and offsets that of the hidden layer."""
     zero, width = d_hidden.dtype.type(0.0), d_hidden.dtype.type(hidden.shape[1])
     for span in range(len(hidden)):
         d, h, x = d_hidden[span], hidden[span], z[span]

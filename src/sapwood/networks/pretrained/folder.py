@@ -91,7 +91,7 @@ def read_folder(folder: Path) -> EncoderParts:
 
 
 def _require_files(folder: Path) -> None:
-    """Refuse a folder that lacks a file, with the way to get it."""
+    """Refuse a folder that lacks a file, and name the command that makes it."""
     if not folder.is_dir():
         msg = f"{folder}: no such folder"
         raise ModelFormatError(msg, hint=f"an encoder is a folder with {CONFIG}, {TOKENIZER} and "
@@ -175,7 +175,7 @@ def build_transformer(
 ) -> tuple[Transformer, dict[str, npt.NDArray[Any]]]:
     """The Transformer of a config.json and arrays, which may be damaged; and the arrays it takes.
 
-    Arrays that a checkpoint has besides, such as those of a head, are left out.
+    Other arrays of a checkpoint, such as those of a head, are ignored.
     """
     family = encoder_family(config)
     weights = Weights(tensors, family.prefix)
@@ -309,7 +309,7 @@ def _bert(weights: Weights, settings: ConfigReader, first: int = 0) -> Transform
 
 
 def _roberta(weights: Weights, settings: ConfigReader) -> Transformer:
-    """RoBERTa and XLM-RoBERTa: BERT whose positions are numbered behind that of padding."""
+    """RoBERTa and XLM-RoBERTa: BERT whose positions are numbered after that of padding."""
     padding = settings.config.get("pad_token_id", 1)
     if not isinstance(padding, int) or not 0 <= padding < MOST_PIECES:
         raise ModelFormatError(f"{CONFIG} has {describe(padding)} as pad_token_id")

@@ -11,7 +11,20 @@ import numpy as np
 from sapwood.core.arrays import IntArray
 from sapwood.networks.network import Real
 from sapwood.networks.pretrained.source import GivenVectors, WordSource, standardisation
-from sapwood.networks.pretrained.store import StoredVectors, VectorStore
+from sapwood.networks.pretrained.store import RESIDENT_BYTES, StoredVectors, VectorStore
+
+# bytes of the tokeniser and of the kernels; copies of the weights while they are read
+_START_BYTES, _COPIES = 150e6, 2
+
+
+def given_bytes(source: WordSource | None) -> float:
+    """Estimate the bytes that vectors from a source take in training; 0 for none.
+
+    Vectors lie on disk; only some of them are in memory at once, however large the treebank.
+    """
+    if source is None:
+        return 0.0
+    return _START_BYTES + _COPIES * source.n_bytes + RESIDENT_BYTES
 
 
 class TrainingVectors:

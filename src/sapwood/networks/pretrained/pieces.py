@@ -20,7 +20,7 @@ _BRACKETS = {"LRB": "(", "RRB": ")", "LSB": "[", "RSB": "]", "LCB": "{", "RCB": 
 
 
 def plain_word(word: str) -> str:
-    r"""A word as text has it: brackets, quotes and slashes of Penn treebanks are written plainly.
+    r"""The spelling of a word in ordinary text, without the escapes of Penn treebanks.
 
     >>> [plain_word(word) for word in ("-LRB-", "``", "''", "and\\/or", "dog")]
     ['(', '"', '"', 'and/or', 'dog']
@@ -29,7 +29,7 @@ def plain_word(word: str) -> str:
 
 
 class Window(NamedTuple):
-    """A run of pieces that an encoder reads at a time, and the part of it that is kept."""
+    """A range of pieces that an encoder reads at once, and the part of it that is kept."""
 
     start: int
     end: int
@@ -40,7 +40,7 @@ class Window(NamedTuple):
 def windows(n: int, room: int) -> list[Window]:
     """Windows of some pieces at most that overlap by half; each piece is kept from one of them.
 
-    Where two windows overlap, each piece is kept from that in which it stands farther from the
+    Where two windows overlap, each piece is kept from the window in which it is farther from the
     edge.
 
     Examples
@@ -61,8 +61,8 @@ def windows(n: int, room: int) -> list[Window]:
 class PieceReader:
     """Cuts words into pieces by a tokenizer.json.
 
-    Each word is cut alone, so that pieces belong to words by construction. The words of a sentence
-    stand apart, and no piece crosses a blank, so that this is what cutting the sentence gives.
+    Each word is cut alone, so that pieces belong to words by construction. No piece crosses
+    a blank, so the pieces are those of the whole sentence.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class PieceReader:
             raise ModelFormatError("the encoder's tokenizer.json gives the letter a no piece")
         ids = self._checked(with_marks.ids)
         self.before, self.behind = ids[: text_at[0]], ids[text_at[-1] + 1 :]
-        # byte-level tokenizers have other pieces for a word behind a blank than for a bare one
+        # byte-level tokenizers have other pieces for a word after a blank than for a bare one
         self._blank = " " if self._encode(" a").ids != self._encode("a").ids else ""
         self._unknown = self._unknown_piece()
 

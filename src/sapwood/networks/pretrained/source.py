@@ -1,4 +1,4 @@
-"""`WordSource`: what gives the words of a sentence vectors that were learnt elsewhere.
+"""`WordSource`: a source of word vectors that were learnt elsewhere.
 
 `PretrainedEncoder` reads whole sentences by a frozen Transformer; `StaticVectors` has one vector
 for each word. A model file names its source by a `SourceRecord`, and may hold it. Vectors are of 16
@@ -72,7 +72,7 @@ class SourceRecord:
 
     @property
     def key(self) -> str:
-        """A name for all that the vectors depend on."""
+        """A key of everything that the vectors depend on."""
         return f"{self.sha256}-{'.'.join(map(str, self.layers))}-{self.bits}"
 
     @property
@@ -112,7 +112,7 @@ class SourceRecord:
 
 
 class WordSource(ABC):
-    """Gives the words of sentences vectors of 16 bits; sentences that were read last are kept."""
+    """Maps the words of a sentence to vectors of 16 bits; the latest sentences are cached."""
 
     def __init__(self, record: SourceRecord, width: int) -> None:
         self.record, self.width = record, width
@@ -126,14 +126,19 @@ class WordSource(ABC):
 
     @abstractmethod
     def read(self, words: Sequence[str]) -> HalfArray:
-        """Vectors of the words of a sentence, [n, width]; those that it has in any company."""
+        """Vectors of the words of a sentence, [n, width]; they do not depend on other sentences."""
+
+    @property
+    @abstractmethod
+    def n_bytes(self) -> int:
+        """Bytes of the numbers of the source in memory."""
 
     @abstractmethod
     def to_arrays(self) -> Arrays:
         """The arrays of a model file that holds the source."""
 
     def vectors(self, words: Sequence[str]) -> HalfArray:
-        """What `read` returns, kept for another network that reads the same sentence."""
+        """The result of `read`, cached for another network that reads the same sentence."""
         key = tuple(words)
         with self._lock:
             found = self._cache.get(key)
@@ -239,6 +244,11 @@ class PretrainedEncoder(WordSource):
         sums = np.add.reduceat(np.concatenate(states), starts[:-1], axis=0)
         return as_half(sums / np.diff(starts)[:, None].astype(np.float32))
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all weights in single precision."""
+        return sum(4 * tensor.size for tensor in self.parts.tensors.values())
+
     def to_arrays(self) -> Arrays:
         """Arrays of the weights in the encoder's bits, and of its other files."""
         packed = pack_tensors(self.parts.tensors, self.record.bits)
@@ -310,7 +320,7 @@ _held: WeakValueDictionary[str, WordSource] = WeakValueDictionary()  # by digest
 
 
 def use_encoder(path: str | Path) -> None:
-    """Say where an encoder's folder is, or a file of word vectors, for models that need it.
+    """Register the folder of an encoder, or a file of word vectors, for models that need it.
 
     A model file says which encoder it was trained with. Sapwood looks for it where it was then; if
     it is elsewhere on this machine, call this before the first sentence is parsed, or name it by
@@ -319,7 +329,7 @@ def use_encoder(path: str | Path) -> None:
     Raises
     ------
     ModelFormatError
-        Where there is nothing at the path.
+        If nothing is at the path.
     """
     if not Path(path).exists():
         raise ModelFormatError(f"{path}: no such folder or file", hint="name an encoder's folder")
@@ -355,7 +365,7 @@ def find_source(record: SourceRecord) -> WordSource:
     Raises
     ------
     ModelFormatError
-        Where it is not found, or another one stands in its place.
+        If it is not found, or another one is in its place.
     """
     if record.key in _open:
         return _open[record.key]

@@ -29,7 +29,7 @@ _MOST_WIDTH = 4_096
 
 
 class StaticVectors(WordSource):
-    """Vectors of words, looked up as they stand, else by their small letters.
+    """Vectors of words, looked up as they are spelt, else in lower case.
 
     All other words have the mean of all vectors.
     """
@@ -47,7 +47,7 @@ class StaticVectors(WordSource):
 
     @classmethod
     def of_file(cls, path: str | Path, bits: int = 32) -> Self:
-        """The vectors of a file: text with a word and its numbers a line, or safetensors.
+        """The vectors of a file: text with one word and its numbers per line, or safetensors.
 
         With fewer than 32 bits, the files of models that read them hold them.
         """
@@ -73,6 +73,11 @@ class StaticVectors(WordSource):
             row = self._row.get(word.lower()) if row is None else row
             found[k] = self._mean if row is None else self.table[row]
         return found
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the table."""
+        return self.table.nbytes
 
     def to_arrays(self) -> Arrays:
         """Arrays of a model file: the table, and words with line ends between them."""
@@ -117,7 +122,7 @@ def _of_text(path: Path) -> tuple[list[str], HalfArray]:
             words.append(" ".join(parts[:-width]))  # words of some files have blanks
             rows.append(_numbers(parts[-width:], f"{path}, vector {number}"))
     if not words:
-        raise CorpusError(f"{path}: no word vectors", hint="give a file with a word a line")
+        raise CorpusError(f"{path}: no word vectors", hint="give a file with one word per line")
     return words, np.stack(rows)
 
 

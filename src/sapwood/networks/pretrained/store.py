@@ -1,12 +1,13 @@
 """`VectorStore`: the vectors of a treebank's sentences, made once and kept on disk in 16 bits.
 
-A source has a folder, and in it files of some thousand words each, written whole or not at all: a
-run that was stopped goes on behind the last file. Sentences are found by a hash of their words, so
+A source has a folder, and in it files of some thousand words each, written whole or not at all:
+an interrupted run continues after the last file. Sentences are found by a hash of their words, so
 that folds, other networks and later trainings share them. Files that were damaged are made again.
 """
 
 from __future__ import annotations
 
+import mmap
 import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,14 +25,34 @@ from sapwood.networks.network import one_blas_thread
 from sapwood.networks.pretrained.source import HalfArray, WordSource
 
 FILE_BYTES = 32e6  # of vectors in one file
+RESIDENT_BYTES = 128e6  # of vectors that are in memory at once
 _KEY_BYTES, _SUFFIX = 16, ".vectors"
 _MAGIC = b"sapwood vectors 1\n"
 
 
+class _Mapped:
+    """The vectors of a file, mapped into memory, of which only what is used stays there."""
+
+    def __init__(self, path: Path, start: int, shape: tuple[int, int]) -> None:
+        with path.open("rb") as file:
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        found = np.frombuffer(self._map, np.float16, shape[0] * shape[1], start)
+        self.vectors: HalfArray = found.reshape(shape)
+
+    def release(self) -> None:
+        """Give back the memory of what was read; it is read again where it is asked for."""
+        if hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+
 class _Place(NamedTuple):
-    vectors: HalfArray  # of a file, mapped into memory
+    file: _Mapped
     start: int
     end: int
+
+    @property
+    def vectors(self) -> HalfArray:
+        return self.file.vectors[self.start : self.end]
 
 
 class VectorStore:
@@ -86,21 +107,34 @@ class VectorStore:
 
 
 class StoredVectors:
-    """Vectors of some sentences, read from disk when they are asked for."""
+    """Vectors of some sentences, read from disk on demand.
+
+    The memory of vectors that were read is released after every `RESIDENT_BYTES` of them.
+    """
 
     def __init__(self, places: list[_Place]) -> None:
-        self._places = places
+        self._places, self._n_read = places, 0
+        self._files = {id(place.file): place.file for place in places}
+        self._release()
 
     def of(self, k: int) -> HalfArray:
         """Vectors of the words of a sentence, [n, width]."""
-        vectors, start, end = self._places[k]
-        return vectors[start:end]
+        found = self._places[k].vectors
+        self._n_read += found.nbytes
+        if self._n_read > RESIDENT_BYTES:
+            self._release()
+        return found
+
+    def _release(self) -> None:
+        self._n_read = 0
+        for file in self._files.values():
+            file.release()
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Means of the numbers of all words' vectors, and of their squares."""
         n, total, squares = 0, 0.0, 0.0
-        for vectors, start, end in self._places:
-            one = vectors[start:end].astype(np.float64)
+        for k in range(len(self._places)):
+            one = self.of(k).astype(np.float64)
             n += len(one)
             total, squares = total + one.sum(axis=0), squares + (one * one).sum(axis=0)
         return np.asarray(total / max(n, 1)), np.asarray(squares / max(n, 1))
@@ -156,11 +190,13 @@ def _read_file(path: Path, width: int) -> dict[bytes, _Place]:
             rest = file.read(n * (_KEY_BYTES + 8))
             check = int.from_bytes(file.read(4), "little")
         ends = np.cumsum(np.frombuffer(rest[n * _KEY_BYTES :], "<i8")).tolist()
-        vectors = np.memmap(path, np.float16, "r", start + len(rest) + 4, (n_words, width))
+        mapped = _Mapped(path, start + len(rest) + 4, (n_words, width))
     except (OSError, ValueError):
         return {}
-    if (ends or [0])[-1] != n_words or zlib.crc32(vectors.data, zlib.crc32(head + rest)) != check:
+    found = zlib.crc32(mapped.vectors.data, zlib.crc32(head + rest))
+    mapped.release()
+    if (ends or [0])[-1] != n_words or found != check:
         return {}
     keys = [rest[k * _KEY_BYTES : (k + 1) * _KEY_BYTES] for k in range(n)]
     places = zip([0, *ends], ends, strict=False)
-    return {key: _Place(vectors, *place) for key, place in zip(keys, places, strict=True)}
+    return {key: _Place(mapped, *place) for key, place in zip(keys, places, strict=True)}

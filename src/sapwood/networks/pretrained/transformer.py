@@ -1,8 +1,8 @@
 """The forward pass of pretrained Transformers, in NumPy: numbers of pieces in, hidden states out.
 
-A block is self-attention and a layer of two matrices, each added to its input. BERT and its kin
-normalise the sums; ModernBERT normalises the inputs, and turns queries and keys by their positions
-(rotary embeddings) where the others add a vector for each position.
+A block is self-attention and a layer of two matrices, each added to its input. BERT and its
+relatives normalise the sums; ModernBERT normalises the inputs and rotates queries and keys by their
+positions (rotary embeddings), where the others add a vector for each position.
 
 Notation
 --------
@@ -10,8 +10,8 @@ Notation
     q k v  queries, keys and values of a head, [n, d / n_heads]
     softmax(q k' / sqrt(d / n_heads)) v      attention
 
-One window is computed at a time: the numbers of a sentence do not depend on its neighbours, as they
-would where a BLAS multiplies the rows of several sentences together.
+Windows are computed one by one, so the numbers of a sentence do not depend on its neighbours, as
+they would if a BLAS multiplied the rows of several sentences together.
 
 References: Devlin and others (2019); Liu and others (2019); Sanh and others (2019); Warner and
 others (2024); Su and others (2021) for rotary embeddings.
@@ -159,7 +159,7 @@ class Transformer:
         """Hidden states of some layers of one window, joined in their order, [n, d * n_layers].
 
         Layer 0 is the input of the first block, layer k the output of the k-th.
-        Cost: O(n d^2 + n^2 d) for each layer up to the last that is asked for.
+        Cost: O(n d^2 + n^2 d) for each layer up to the last requested one.
         """
         x = self.pieces[ids]
         if self.positions is not None:

@@ -1,8 +1,8 @@
-"""Whether a pretrained encoder helps on a treebank: two short trainings, judged on held-out trees.
+"""Whether a pretrained encoder helps on a treebank: two short trainings, scored on held-out trees.
 
-An encoder for another language, or one that reads small letters where case matters, may tell a
-network less than its own vectors do. Every family trains a small network with the encoder and one
-without it on some sentences of the treebank, and scores both on others. Dev trees are not asked.
+An encoder for another language, or one that lowercases where case matters, may help a network
+less than its own vectors do. Every family trains a small network with the encoder and one
+without it on some sentences of the treebank, and scores both on others. Dev trees are not used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TrialSplit(NamedTuple):
 
     @classmethod
     def of(cls, lengths: Sequence[int]) -> TrialSplit | None:
-        """Runs of neighbours from the whole treebank; None where it is too small to judge.
+        """Ranges of neighbours from the whole treebank; None where it is too small to decide.
 
         Examples
         --------
