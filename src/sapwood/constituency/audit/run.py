@@ -20,7 +20,7 @@ from sapwood.auditing.combine import (
     weight_of_planted,
 )
 from sapwood.auditing.findings import Audit, Elsewhere, Finding, Part, Trust, finding_id
-from sapwood.auditing.finished import FinishedFolds, hash_items
+from sapwood.auditing.folds import FinishedFolds, hash_items
 from sapwood.auditing.nuclei import NIL, Nuclei, count_differences
 from sapwood.auditing.scoring import Candidates, Scored, measure, score_candidates
 from sapwood.auditing.stages import (
@@ -34,11 +34,17 @@ from sapwood.auditing.stages import (
     rows_by_sentence,
     unreadable_findings,
 )
-from sapwood.constituency.audit.finished import pack, unpack
 from sapwood.constituency.audit.located import LocatedTree, LocatedTrees, as_brackets
 from sapwood.constituency.audit.parts import KINDS, Edit, apply_edits, crosses, edits_between
 from sapwood.constituency.audit.planting import Confusions, Planted, plant_in_tree
-from sapwood.constituency.audit.posteriors import FAST_PLAN, Judgement, Labels, judge_fold_of_trees
+from sapwood.constituency.audit.posteriors import (
+    FAST_PLAN,
+    Judgement,
+    Labels,
+    judge_fold_of_trees,
+    pack,
+    unpack,
+)
 from sapwood.constituency.audit.signals import (
     TREE_SIGNALS,
     FoldCounts,
