@@ -39,7 +39,7 @@ from sapwood.dependency.audit.run import (
     ArcAuditSettings,
     ArcEvidence,
     judge_all,
-    rank,
+    rank_findings,
     score_arc_edits,
 )
 from sapwood.dependency.audit.signals import posteriors_of, span_elsewhere, variation_edits
@@ -142,7 +142,7 @@ def one_run(
     evidence, documents = judge_all(bad, settings, Processes(options.jobs))
     scored = score_arc_edits(evidence, settings)
     found = {"audit": measure(by_score(scored), errors, KINDS)}
-    audit = rank(evidence, bad, settings, documents, scored)
+    audit = rank_findings(evidence, bad, settings, documents, scored)
     found["audit"] |= {
         "expected": audit.findings[:N_FIRST][-1].expected_precision,
         "eps": audit.trust.error_rate,

@@ -12,7 +12,7 @@ from collections import deque
 from pathlib import Path
 
 import pytest
-from tools.site_pages import PAGES, site_text
+from tools.site_pages import MOVED, PAGES, site_text
 
 HOME = Path(__file__).parents[1]
 DOCS = HOME / "docs"
@@ -138,6 +138,13 @@ def test_every_page_is_within_three_clicks(pages: dict[str, str]) -> None:
     needed = clicks(pages)
     far = {name: needed.get(name) for name in pages if needed.get(name, MOST + 1) > MOST}
     assert not far
+
+
+def test_addresses_that_moved_lead_to_a_section(pages: dict[str, str]) -> None:
+    for old, new in MOVED.items():
+        name, _, heading = new.replace(".html", ".md").partition("#")
+        assert f"{old}.md" not in pages
+        assert section(pages[name], heading), f"{old} leads to {new}"
 
 
 def test_a_long_walk_is_seen() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapwood.core.errors import SapwoodError
-from sapwood.corpora.draw import MAX_DRAWN_WORDS, pixels, tree_svg, tree_text, wrap
+from sapwood.corpora.draw import MAX_PICTURE_WORDS, pixels, tree_svg, tree_text, wrap
 from sapwood.corpora.tree import Tree
 
 DEPTH = 500
@@ -273,7 +273,7 @@ def test_labels_of_many_cut_phrases_are_shortened() -> None:
 
 
 def test_too_large_a_drawing() -> None:
-    tree = Tree.parse("(S " + "(X a) " * (MAX_DRAWN_WORDS + 1) + ")")
+    tree = Tree.parse("(S " + "(X a) " * (MAX_PICTURE_WORDS + 1) + ")")
     with pytest.raises(SapwoodError, match=r"2,001 words, 2 levels"):
         tree.draw()
-    assert Tree("S", tree.children[1:]).draw().count("a") == MAX_DRAWN_WORDS
+    assert Tree("S", tree.children[1:]).draw().count("a") == MAX_PICTURE_WORDS

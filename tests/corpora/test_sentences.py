@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sapwood as sw
-from sapwood.corpora.sentences import kind_of, read_tree_words, untokenised
+from sapwood.corpora.sentences import find_untokenised, kind_of, read_tree_words
 from sapwood.corpora.tokenize import PennTokenizer
 
 CONLLU = """\
@@ -127,13 +127,13 @@ def test_tokenised_sentences_are_never_something_else(words: list[str]) -> None:
 )
 def test_untokenised(line: str, expected: list[tuple[str, str]]) -> None:
     words = ["the", "of", "n't", ".", "``", "''", "'", "-LRB-"]
-    assert untokenised(line.split(), PennTokenizer(words)) == expected
+    assert find_untokenised(line.split(), PennTokenizer(words)) == expected
 
 
 def test_no_sentence_of_the_bundled_treebank_is_called_untokenised() -> None:
     tokenizer = PennTokenizer(sw.bundled_grammar().lexicon.words)
     for tree in sw.bundled_treebank("dev").trees():
-        assert not untokenised(tree.words(), tokenizer)
+        assert not find_untokenised(tree.words(), tokenizer)
 
 
 @pytest.mark.corpora
@@ -147,7 +147,7 @@ def test_hardly_a_sentence_of_real_treebanks_is_called_untokenised(
     bank = sw.read_treebank(corpora / name / "train.mrg.xz")
     tokenizer = PennTokenizer(bank.inventory.words)
     dev = [tree.words() for tree in sw.read_treebank(corpora / name / "dev.mrg.xz").trees()]
-    assert sum(bool(untokenised(words, tokenizer)) for words in dev) <= 0.01 * len(dev)
+    assert sum(bool(find_untokenised(words, tokenizer)) for words in dev) <= 0.01 * len(dev)
     assert {kind_of([" ".join(words)]) for words in dev} == {"sentences"}
 
 

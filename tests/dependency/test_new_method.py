@@ -15,7 +15,7 @@ import sapwood as sw
 from sapwood.cli.options import describe_methods
 from sapwood.core.learner import Method, parameter, positional, whole
 from sapwood.dependency.data.bank import ArcBankLike
-from sapwood.dependency.learn import ARC_METHODS, TASK, train_arc_method
+from sapwood.dependency.learn import ARC_METHODS, ARC_TASK, train_arc_method
 from sapwood.dependency.learn.crf import ArcCRF, ArcEstimator
 from sapwood.dependency.report import score_on_arcs
 
@@ -40,7 +40,7 @@ class ToyParser(ArcEstimator):
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Method]:
-    method = Method(SUMMARY, ToyParser, task=TASK, fixed={"salt": 3, "folds": 2})
+    method = Method(SUMMARY, ToyParser, task=ARC_TASK, fixed={"salt": 3, "folds": 2})
     with registered(monkeypatch, method, ARC_METHODS):
         yield method
 

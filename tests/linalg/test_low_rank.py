@@ -214,7 +214,7 @@ def test_steps_of_admm_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     Where one residual is more than five times the other, rho is doubled or halved; U is scaled so
     that rho U stays what it was.
     """
-    monkeypatch.setattr(lowrank, "PATIENCE", 1)
+    monkeypatch.setattr(lowrank, "STEPS_BETWEEN_GAPS", 1)
     problem = small_problem(noise=0.05)
     here = problem.project(np.zeros(len(problem.rows)))
     scaled, rho, factors, feasibilities = np.zeros_like(here), 30.0, set(), []
@@ -240,7 +240,7 @@ def test_steps_of_admm_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_admm_ends_only_when_both_measures_are_small() -> None:
     problem = small_problem(noise=0.05)
     found = lowrank.admm(problem, tolerance=1e-5)
-    assert found.steps % lowrank.PATIENCE == 0
+    assert found.steps % lowrank.STEPS_BETWEEN_GAPS == 0
     assert found.steps < 5000
     assert [max(row[1:]) < 1e-5 for row in found.trace] == [False] * (len(found.trace) - 1) + [True]
     assert lowrank.admm(problem, max_steps=0).steps == 0
@@ -402,7 +402,7 @@ def test_factors_are_left_once_a_hundred_steps_bring_little(
 ) -> None:
     import scipy.optimize
 
-    monkeypatch.setattr(lowrank, "PATIENCE", 2)  # eight steps instead of a hundred
+    monkeypatch.setattr(lowrank, "STEPS_BETWEEN_GAPS", 2)  # eight steps instead of a hundred
     n_stopped = []
 
     def fake(loss, x, callback, **options):

@@ -20,6 +20,7 @@ from sapwood.networks.network import (
 )
 from sapwood.networks.scores import (
     ArcSizes,
+    ArcVectors,
     SpanSizes,
     arc_vectors,
     arc_vectors_backward,
@@ -141,6 +142,29 @@ def test_gradients_equal_differences(weights):
             index = tuple(rng.integers(n) for n in array.shape)
             expected = difference(lambda: problem.loss(weights), array, index, 1e-5)
             assert gradient[index] == pytest.approx(expected, rel=1e-4, abs=1e-7)
+
+
+def test_relations_of_negligible_gradient_are_left_out(weights):
+    rng, n = np.random.default_rng(5), 12
+    head, modifier = rng.normal(size=(2, n, ARC_SIZES.relation + 1))
+    vectors = ArcVectors(head, head, (1.0, 1.0), head, head, head, modifier)
+    arcs = rng.integers(n, size=n - 2), np.arange(2, n)
+    trace = biaffine_relations(weights, vectors, *arcs)
+    d_scores = rng.normal(size=trace.posteriors.shape)
+    d_scores[rng.random(d_scores.shape) < 0.5] *= 1e-9
+    d_scores[:, 1] *= 1e-9  # a relation that no arc asks for
+    found = []
+    for d in (d_scores, np.where(np.abs(d_scores) < 1e-6, 0, d_scores)):
+        G = weights.empty_like()
+        parts = biaffine_relations_backward(weights, G, vectors, trace, d)
+        found.append([*parts, G["relation.U"].copy()])
+    for some, exact in zip(*found, strict=True):
+        np.testing.assert_array_equal(some, exact)
+        assert np.abs(exact).max() > 0.1
+    U = found[0][2].reshape(ARC_SIZES.relation + 1, N_RELATIONS, -1)
+    assert [bool(U[:, k].any()) for k in range(N_RELATIONS)] == [True, False, *[True] * 4]
+    nothing = biaffine_relations_backward(weights, G, vectors, trace, np.zeros_like(d_scores))
+    assert not any(part.any() for part in (*nothing, G["relation.U"]))
 
 
 def test_dropout_keeps_the_mean_and_is_one_for_a_sentence():

@@ -1,1 +1,1 @@
-"""The command line: thin, and nobody imports it."""
+"""The command line, which no other package imports."""

@@ -208,7 +208,7 @@ def data_on_stdout(out: Path | None, source: str) -> Iterator[None]:
     is_typed = source == "-" and sys.stdin.isatty()
     if is_typed or (out is None and sys.stdout.isatty()):
         display.is_silent = True
-    elif out is None and not _is_file(sys.stdout):
+    elif out is None and not stat.S_ISREG(_mode(sys.stdout)):
         display.is_live = False
     try:
         yield
@@ -264,10 +264,6 @@ def in_time(seconds: float) -> str:
 def is_terminal(stream: IO[str]) -> bool:
     """Whether a line there can be changed."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _is_file(stream: IO[str]) -> bool:
-    return stat.S_ISREG(_mode(stream))
 
 
 def _is_pipe(stream: IO[str]) -> bool:
@@ -369,7 +365,7 @@ class Phases:
 
 
 def echo_encoder_trial(found: Mapping[str, Any], score: str, key: str) -> None:
-    """Write the scores of a short training with a pretrained encoder and of one without it."""
+    """Write the scores of two short trainings, with and without a pretrained encoder."""
     verdict = "used" if found["is_taken"] else "left out: it does not help on this treebank"
     echo(
         f"    {found['name']}: {score} {found[f'{key}_with']:.2f} with it and "

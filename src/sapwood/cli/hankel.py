@@ -12,7 +12,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, echo
-from sapwood.cli.inputs import HANKEL_LEARN, STDIN, as_kind, check_files, load_any, stream_lines
+from sapwood.cli.inputs import HANKEL_LEARN, STDIN, check_files, load_kind, stream_lines
 from sapwood.cli.reports import fact_lines, name_some, score_text, show
 from sapwood.core.errors import SapwoodError, count
 from sapwood.core.learner import Method
@@ -38,8 +38,8 @@ def load_strings_model(name: str) -> StringModel:
     """The model of strings that a user names."""
     from sapwood.hankel.model.string_model import StringModel
 
-    expected, hint = "a weighted grammar or automaton", f"name a file of {HANKEL_LEARN}"
-    found = as_kind(load_any(name, HANKEL_LEARN), StringModel, name, expected, hint, "hankel")
+    expected = "a weighted grammar or automaton"
+    found = load_kind(name, StringModel, expected, room="hankel", writer=HANKEL_LEARN)
     return cast("StringModel", found)
 
 

@@ -136,7 +136,10 @@ def identify_models(  # noqa: PLR0913 - every option of the command is an argume
             max_words or MAX_TABLE_WORDS, max_states or MAX_TABLE_STATES,
             max_length or MAX_TABLE_LENGTH,
         )  # fmt: skip
-        _show_table(largest, seed, as_json=as_json)
+        from sapwood.report import identify_table
+
+        rows = identify_table(*largest, seed=seed)
+        show(rows, partial(_table_text, sizes=largest), as_json=as_json)
     elif family == BOUNDS:
         asked = {
             "member": member, "length": length or BOUND_LENGTH, "epsilon": epsilon or EPSILON,
@@ -174,14 +177,6 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
     for name, value in options.items():
         if value is not None:
             raise typer.BadParameter(why, param_hint=name)
-
-
-def _show_table(largest: tuple[int, int, int], seed: int, *, as_json: bool) -> None:
-    """Print the table of all families, up to the largest sizes."""
-    from sapwood.report import identify_table
-
-    rows = identify_table(*largest, seed=seed)
-    show(rows, partial(_table_text, sizes=largest), as_json=as_json)
 
 
 def _show_bounds(model: str | None, asked: dict[str, Any], *, as_json: bool) -> None:

@@ -87,6 +87,22 @@ def load_any(name: str, *writers: str) -> Any:
     return load(BUNDLED if file is None else file)
 
 
+def load_kind(
+    name: str, kind: Any, expected: str, *, room: str, writer: str, hint: str | None = None
+) -> Any:
+    """The model of some kind that a user names; any other is refused as by `as_kind`.
+
+    Parameters
+    ----------
+    writer
+        The command that writes such models.
+    hint
+        The hint for other models of the room; None to name a file of the writer.
+    """
+    hint = f"name a file of {writer}" if hint is None else hint
+    return as_kind(load_any(name, writer), kind, name, expected, hint, room)
+
+
 def open_given(
     encoder: Path | None, vectors: Path | None, include: str | None
 ) -> WordSource | None:
@@ -282,7 +298,7 @@ class TreeReading:
             raise
 
     def trees(self, source: str) -> list[Tree]:
-        """The trees of a file as they are written; an error when there is none."""
+        """The trees of a file as they are written; an error for a file without trees."""
         return self._some(self._read(source), source)
 
     def trees_of(self, lines: Iterable[str], source: str) -> Iterator[Tree]:
@@ -348,7 +364,7 @@ class ArcReading(TreeReading):
         return {"encoding": self.encoding, "skipped": skipped, "left_out": self.left_out}
 
     def arcs(self, sources: list[str], *, may_be_empty: bool = False) -> ArcBank:
-        """The sentences of CoNLL-U files; where there is none, an error unless that is allowed."""
+        """The sentences of CoNLL-U files; an error without sentences unless that is allowed."""
         from sapwood.dependency.data.reader import read_arcs
 
         with self.explain(sources):

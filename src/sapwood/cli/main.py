@@ -200,7 +200,7 @@ def run_command_line() -> NoReturn:
         status = _end_of_command()
         notice.finish()
         _leave(INTERRUPTED if status and was_interrupted() else status)
-    except KeyboardInterrupt:  # before anybody listened, or while another was being handled
+    except KeyboardInterrupt:  # before the handler was set, or during another interrupt
         _leave(INTERRUPTED)
 
 
@@ -401,7 +401,7 @@ def handle_interrupts() -> None:
 
 
 def was_interrupted() -> bool:
-    """Whether Ctrl-C was pressed: what went wrong after that is no fault of anybody."""
+    """Whether Ctrl-C was pressed; errors after that are consequences of the interrupt."""
     return _interrupted.is_set()
 
 

@@ -66,7 +66,7 @@ def _list_text(cards: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _rows(name: str, values: Iterable[str], indent: str = "  ") -> Iterator[str]:
-    """A name, and behind it values, each in a line of its own."""
+    """A name followed by values, each on its own line."""
     for number, value in enumerate(values):
         yield from fact_lines({"" if number else name: value}, ROOM, indent)
 

@@ -31,7 +31,7 @@ def show(report: _Report, lines: Callable[[_Report], Iterable[str]], *, as_json:
 
 
 def score_text(weight: SignedLog, *, is_probabilistic: bool) -> str:
-    """The logarithm of a weight, and behind a tab its sign where weights are no probabilities."""
+    """The logarithm of a weight, and after a tab its sign if weights are no probabilities."""
     sign = "" if is_probabilistic else "\t" + {1: "+", -1: "-", 0: "0"}[weight.sign]
     return f"{weight.log:.6f}{sign}"
 
@@ -98,7 +98,7 @@ def number_text(value: object) -> str:
 
 
 MARKERS = "osD^vPX*<>"
-MAX_CURVES = 10  # more labels than colours cannot be told apart
+MAX_CURVES = 10  # more labels than colours cannot be distinguished
 
 
 def check_plot(path: Path, inputs: Iterable[Input], *, force: bool) -> None:

@@ -191,7 +191,7 @@ def _lines(file: str, name: str, model: Any, text: Text, *, join: bool) -> Itera
     if join:
         tokenise = PennTokenizer(known)
         for line in refuse_other_kinds(lines, file):
-            yield _joined(line, tokenise)
+            yield _split_line(line, tokenise)
         return
     if not is_text:
         found: Iterable[list[str]] = text.words_of(lines, file, model, _HINTS)
@@ -204,7 +204,7 @@ def _lines(file: str, name: str, model: Any, text: Text, *, join: bool) -> Itera
         yield _Sentence(words, [], [])
 
 
-def _joined(line: str, tokenise: PennTokenizer) -> _Sentence:
+def _split_line(line: str, tokenise: PennTokenizer) -> _Sentence:
     """The tokens of a line, and its units: regions between tabs, or words with their marks.
 
     An empty region keeps its number, unless it is at the end of the line.

@@ -34,7 +34,7 @@ MAX_LABELS = 4  # of a shared label
 LEAST_FILLED = 0.5  # of a row, before a better end is looked for
 TEXT_WIDTH = 100  # columns of most terminals
 SVG_WIDTH = 1200  # pixels that fit a page
-MAX_DRAWN_WORDS = 2000  # of a drawing that anybody could look at
+MAX_PICTURE_WORDS = 2000  # of a drawing that a reader can still take in
 MAX_LEVELS = 1000
 NO_LABEL = "·"  # drawn for an empty label, so that its lines still meet somewhere
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'Helvetica Neue', Arial, sans-serif"
@@ -118,7 +118,7 @@ def runs_leftwards(words: Sequence[str]) -> bool:
 
 
 def ansi(text: str, kind: str, *, colour: bool) -> str:
-    """A text in the ANSI colour of its kind, where colours are wanted and the kind has one."""
+    """Colour a text by its kind with ANSI codes, if colours are on and the kind has one."""
     return f"{_ANSI[kind]}{text}\x1b[0m" if colour and kind in _ANSI and text.strip() else text
 
 
@@ -215,7 +215,7 @@ def _word_widths(
 
 
 def _row_ends(widths: list[int], n_cut: list[int], width: int) -> list[int]:
-    """Where rows end: each as long as fits, or less where fewer phrases are cut."""
+    """Ends of rows: each row is as long as fits, or shorter to cut fewer phrases."""
     ends: list[int] = []
     start = 0
     while start < len(widths):
@@ -315,7 +315,7 @@ def tree_svg(tree: Tree, *, width: int | None = SVG_WIDTH) -> str:
     for items in rows:
         floor = down + items[0].height * _LEVEL
         lines += [_branches(item, [items[k] for k in item.kids], floor) for item in items]
-        # rows of a cut tree have nodes of their own, which nobody could find in the tree
+        # rows of a cut tree have nodes that are not in the tree, so they get no numbers
         labels += [_label(item, floor, is_numbered=len(rows) == 1) for item in items]
         down = floor + FONT_SIZE + 2 * MARGIN
     across = max(items[0].extent for items in rows) + 2 * MARGIN
@@ -382,9 +382,9 @@ def _layouts(tree: Tree, measure: Measure, gap: int, width: int | None) -> list[
     """The positions of all labels and words, for each row of the given width."""
     items = _layout(tree, measure=measure, gap=gap)
     n_words = sum(item.kind == "word" for item in items)
-    if n_words > MAX_DRAWN_WORDS or items[0].height > MAX_LEVELS:
+    if n_words > MAX_PICTURE_WORDS or items[0].height > MAX_LEVELS:
         msg = f"too large to draw: {n_words:,} words, {items[0].height:,} levels"
-        most = f"{MAX_DRAWN_WORDS:,} words and {MAX_LEVELS:,} levels"
+        most = f"{MAX_PICTURE_WORDS:,} words and {MAX_LEVELS:,} levels"
         hint = f"draw a part of at most {most}: tree[0]"
         raise SapwoodError(msg, hint=hint)
     if width is None or items[0].extent <= width:
@@ -456,7 +456,7 @@ def _bar(centre: int, ends: list[int]) -> str:
 
 
 def _row(pieces: list[tuple[int, str, str]], *, colour: bool) -> str:
-    """A line of texts, each with the column where it starts and its kind."""
+    """A line of texts, each with its start column and its kind."""
     line, column = "", 0
     for at, text, kind in sorted(pieces):
         line += " " * (at - column) + ansi(text, kind, colour=colour)

@@ -37,7 +37,7 @@ class ContextMap(NamedTuple):
 
     rates: Vectors  # [r], of the exponential smooths: the weight of the nearest word
     left: Vectors  # [r k, k], from the smooths of the words before to a state
-    right: Vectors  # [r k, k], likewise of the words behind
+    right: Vectors  # [r k, k], from the smooths of the words after to a state
 
 
 @dataclass(frozen=True, eq=False, repr=False)

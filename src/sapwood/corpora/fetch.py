@@ -225,7 +225,7 @@ def _plain(name: str) -> str:
 
 
 def convert_trees(format: str) -> Convert:
-    """A converter of one of `sapwood.corpora.formats` to brackets, one tree a line."""
+    """A converter from a format of `sapwood.corpora.formats` to brackets, one tree on a line."""
 
     def convert(text: str, name: str, skipped: Skipped) -> Iterator[str]:
         for tree in read_lines(io.StringIO(text), name, format, skipped=skipped):
@@ -282,7 +282,7 @@ def fetch(
     progress: Progress | None = None,
     force: bool = False,
 ) -> dict[str, Path]:
-    """Download a corpus, unless it is there already, and return its files by split.
+    """Download a corpus unless it has been downloaded, and return its files by split.
 
     What was downloaded before an interruption is kept and not asked for again.
 
@@ -417,7 +417,7 @@ def _download_all(
 
 
 def _download(url: str, file: RemoteFile, target: Path) -> None:
-    """Download one file, unless it is there with the right checksum, where that is known."""
+    """Download one file unless a file with the right checksum exists."""
     if target.is_file() and (not file.sha256 or _sha256(target) == file.sha256):
         return
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -305,7 +305,7 @@ def _not_text(name: str, encoding: str, error: UnicodeError) -> EncodingError:
 
 
 def likely_encodings(data: bytes) -> list[str]:
-    """Likely encodings of bytes that are not UTF-8, best first; none where they are no text.
+    """Likely encodings of bytes that are not UTF-8, best first; empty for binary data.
 
     Examples
     --------

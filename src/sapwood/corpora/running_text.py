@@ -52,7 +52,7 @@ class TextSentence(NamedTuple):
     start: int
 
     def place(self, start: int, end: int) -> Place:
-        """The offsets of a phrase, given the numbers of its first word and of the one behind it."""
+        """The offsets of the phrase of the words from `start` to before `end`."""
         if start >= end:  # a phrase without words
             at = self.offsets[start][0] if start < len(self.offsets) else self.start
             return at, at
@@ -99,7 +99,7 @@ def paragraphs(lines: Iterable[str]) -> Iterator[Paragraph]:
         here = Paragraph(at, line)
         at += len(line)
         if not line.strip():
-            yield from _unwrapped(block)
+            yield from _unwrap(block)
             block, is_open = [], True
         elif is_open:
             block.append(here)
@@ -108,7 +108,7 @@ def paragraphs(lines: Iterable[str]) -> Iterator[Paragraph]:
                 block, is_open = [], False
         else:
             yield here
-    yield from _unwrapped(block)
+    yield from _unwrap(block)
 
 
 def _may_be_wrapped(block: list[Paragraph]) -> bool:
@@ -126,8 +126,8 @@ def _may_be_wrapped(block: list[Paragraph]) -> bool:
     )
 
 
-def _unwrapped(block: list[Paragraph]) -> list[Paragraph]:
-    """One paragraph where some line goes on in lower case; the lines themselves otherwise."""
+def _unwrap(block: list[Paragraph]) -> list[Paragraph]:
+    """Join a block to one paragraph if a line continues in lower case; else keep its lines."""
     if any(
         two.text.lstrip()[0].islower() and not _ENDED.search(one.text)
         for one, two in pairwise(block)
@@ -232,7 +232,7 @@ _WRITTEN = {
 
 
 def locate_words(text: str, words: Sequence[str]) -> list[Token]:
-    """The words of any tokenizer with their places in the text that it was given.
+    """Locate the words of any tokenizer in its input text.
 
     Words stand in the text as they are, or as treebanks respell marks, in any case. A word that is
     not there stands for all the text between its neighbours.
@@ -318,7 +318,7 @@ def text_sentences(
 
 
 def one_sentence(text: str, tokenize: Tokenizer) -> TextSentence:
-    """A text that is one sentence, with its words and their places."""
+    """A text that is one sentence, with its words and their offsets."""
     tokens = _cutter(tokenize, None)(text)
     return TextSentence([t.word for t in tokens], [(t.start, t.end) for t in tokens], text, 0)
 

@@ -21,7 +21,7 @@ SENTENCES, TREEBANK, CONLLU, JSON_LINES = "sentences", "trees", "conllu", "json"
 
 N_CHARACTERS = 100_000  # that are looked at; a tree cut off there is still recognised
 N_LINES = 100  # that are looked at for CoNLL-U: comments may come first
-_BLANKS = " \t\r\n\f\v"  # only these separate words in trees; re.ASCII says the same of \s
+_BLANKS = " \t\r\n\f\v"  # only these separate words in trees; \s matches the same with re.ASCII
 _COMMENT = re.compile(r"#\s*(sent_id|text|newdoc|newpar|global\.columns)\b")
 _ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]+){3}")  # four columns, the first of them a number
 _ROOT_ALONE = re.compile(r"\([^\s()]*", re.ASCII)
@@ -96,15 +96,15 @@ def _is_json(line: str) -> bool:
         return False
 
 
-def untokenised(words: Sequence[str], tokenizer: PennTokenizer) -> list[tuple[str, str]]:
+def find_untokenised(words: Sequence[str], tokenizer: PennTokenizer) -> list[tuple[str, str]]:
     """Words joined to a mark or ending that the vocabulary has as a word: `dog.`, `don't`.
 
     Examples
     --------
     >>> tokenizer = PennTokenizer(["the", "dog", "barks", ".", ",", "Mr."])
-    >>> untokenised("Mr. Lee, the dog barks.".split(), tokenizer)
+    >>> find_untokenised("Mr. Lee, the dog barks.".split(), tokenizer)
     [('Lee,', ','), ('barks.', '.')]
-    >>> untokenised("Mr. Lee , the dog barks .".split(), tokenizer)
+    >>> find_untokenised("Mr. Lee , the dog barks .".split(), tokenizer)
     []
     """
     found = []
@@ -194,7 +194,7 @@ def doubt_tokenising(
             )
 
     return _look_at_first(
-        sentences, lambda _, words: found.append(untokenised(words, tokenizer)), judge
+        sentences, lambda _, words: found.append(find_untokenised(words, tokenizer)), judge
     )
 
 

@@ -6,16 +6,16 @@ treebanks differ:
 - **What the vocabulary knows stays whole**: `Mr.`, `AT&T`, `Yahoo!`.
 - **Punctuation and brackets** are words of their own: `(` is `-LRB-`, and `[` and `{` are `-LSB-`
   and `-LCB-` unless the vocabulary has them as they are.
-- **Quotes** become ` `` ` and `''`, or `"`, whichever the vocabulary has; likewise dashes and
-  ellipses.
+- **Quotes** become ` `` ` and `''`, or `"`, whichever the vocabulary has; dashes and
+  ellipses also follow the vocabulary.
 - **Contractions** of English: `do n't`, `dog 's`, `can not`. Where the vocabulary has words that
   end in an apostrophe, as French does, those come off at the front: `l' eau`.
 - **Periods** stay with abbreviations and initials (`Mr.`, `J. P.`, `U.S.`). At the end of the text
   the period is the sentence's: `Inc.` is `Inc .`, but `U.S.` is `U.S. .`, as in Penn's own files.
 - **Numbers, dates, times, addresses** stay whole: `1,000.50`, `12:30`, `http://a.b/c`. Signs of
   currency and per cent come off: `$ 5`, `US$ 5`, `5 %`.
-- **Slashes** are written `\/` where the vocabulary does so, and are words where it has `/`; signs
-  such as `=` likewise. **Hyphens** stay inside words, unless the vocabulary splits at them.
+- **Slashes** are written `\/` where the vocabulary does so. They are words where it has `/`, as are
+  signs such as `=`. **Hyphens** stay inside words, unless the vocabulary splits at them.
 
 One text is one sentence: `sapwood.corpora.sentence_ends` looks for the ends of sentences.
 
@@ -33,7 +33,7 @@ from typing import NamedTuple, Protocol
 
 
 class Token(NamedTuple):
-    """A word, and where the characters that it stands for start and end in the text."""
+    """A word, and the start and end of its characters in the text."""
 
     word: str
     start: int
@@ -144,7 +144,7 @@ class PennTokenizer:
         return [token.word for token in self.tokens(text)]
 
     def tokens(self, text: str) -> list[Token]:
-        """The words of one sentence with their places in the text.
+        """The words of one sentence with their offsets in the text.
 
         Words may be spelt as the vocabulary has them; `text[start:end]` is what the user wrote. The
         period behind an abbreviation at the end of a sentence is part of two words: `U.S.` and `.`.
@@ -214,7 +214,7 @@ class PennTokenizer:
         return self._scan(chunk, following)
 
     def _stays_whole(self, word: str) -> bool:
-        """Whether a word is one of the vocabulary: no contraction that it has both whole and apart.
+        """Whether the vocabulary has a word whole, and not also split as a contraction.
 
         A few words of every treebank were left whole by mistake.
         """
@@ -243,7 +243,7 @@ class PennTokenizer:
             at = end
 
     def _word(self, word: str, at: int, rest: str, following: str) -> Iterator[Token]:
-        """A word, perhaps with a period behind it that may be its own."""
+        """A word, perhaps with a following period that may belong to it."""
         end = at + len(word)
         if not word.endswith("."):
             yield from self._parts(word, at)
@@ -305,7 +305,7 @@ _ENDING = re.compile(r"(?i)n['’]t|['’](?:s|re|ve|ll|d|m)")
 
 
 def with_their_marks(chunks: Sequence[Sequence[str]]) -> list[int]:
-    """The number of chunks of each word, where the marks and endings beside it belong to it.
+    """Number of chunks of each word together with its punctuation and endings.
 
     Chunks are the tokens between blanks, as `PennTokenizer.by_chunk` returns them. Dashes, and
     marks without a word on their side, stay alone; straight quotes open and close by turns.
@@ -321,7 +321,10 @@ def with_their_marks(chunks: Sequence[Sequence[str]]) -> list[int]:
     is_open = is_word = False  # whether a straight quote, and whether the last one, is open
     n_opening = 0  # chunks that wait for the word behind them
     for chunk in chunks:
-        opens, closes = all(x in _OPENING for x in chunk), all(map(_is_closing, chunk))
+        opens, closes = (
+            all(x in _OPENING for x in chunk),
+            all(x in _CLOSING or _ENDING.fullmatch(x) for x in chunk),
+        )
         if list(chunk) == ['"']:
             is_open = not is_open
             opens, closes = is_open, not is_open
@@ -333,10 +336,6 @@ def with_their_marks(chunks: Sequence[Sequence[str]]) -> list[int]:
             sizes.append(n_opening + 1)
             n_opening, is_word = 0, any(c.isalnum() for x in chunk for c in x)
     return sizes + [1] * n_opening
-
-
-def _is_closing(token: str) -> bool:
-    return token in _CLOSING or _ENDING.fullmatch(token) is not None
 
 
 def _elision_length(word: str, elisions: frozenset[str]) -> int:
@@ -367,7 +366,7 @@ def _quote(mark: str, before: str, after: str) -> str:
 
 
 def _pieces(signs: str) -> re.Pattern[str]:
-    """Kinds of pieces, tried in this order where the last one ended."""
+    """Patterns of pieces, tried in this order at the end of the last piece."""
     apart = re.escape(_MARKS + _MONEY + signs)
     # Inside a word: signs of numbers and times between digits, single periods and hyphens,
     # apostrophes between letters, and signs of currency that have no number.

@@ -305,7 +305,7 @@ _set = object.__setattr__
 
 
 def is_tree(item: object) -> bool:
-    """Whether something is a tree, ours or NLTK's, which need not be installed to be told."""
+    """Whether an object is a tree of Sapwood or of NLTK; NLTK need not be installed."""
     return isinstance(item, Tree) or (
         callable(getattr(item, "label", None)) and hasattr(item, "leaves")
     )
@@ -454,7 +454,7 @@ def cut_index(label: str) -> str:
 
 
 def is_empty(label: str, word: str) -> bool:
-    """Whether a leaf is an empty element: nothing that is written or said."""
+    """Whether a leaf is an empty element, such as a trace, and no word of the sentence."""
     if label == "-NONE-":
         return True
     if word in {"0", "*"}:

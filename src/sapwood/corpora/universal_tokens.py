@@ -55,7 +55,7 @@ class UniversalTokenizer(PennTokenizer):
         return list(words)
 
     def tokens(self, text: str) -> list[Token]:
-        """The words of one sentence with their places in the text."""
+        """The words of one sentence with their offsets in the text."""
         found: list[Token] = []
         for _, start, end in super().tokens(text):
             if not found or start >= found[-1].end:  # no second period behind an abbreviation

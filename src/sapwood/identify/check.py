@@ -123,7 +123,7 @@ class Report:
 
     @property
     def identifiable(self) -> bool:
-        """Whether, at almost every point, only finitely many others have the same moments."""
+        """Whether almost every parameter shares its moments with finitely many parameters only."""
         return self.deficit == 0
 
     def to_dict(self, *, with_directions: bool = False) -> dict[str, Any]:

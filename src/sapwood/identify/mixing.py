@@ -127,7 +127,7 @@ class MixingMatrix:
 
 
 def _series(coefficients: list[int], axis: int, n_axes: int) -> IntArray:
-    """A series in one mark, as an array with one axis for each mark."""
+    """A power series in one variable, as an array with an axis for every variable."""
     size = len(coefficients)
     series = np.zeros((size,) * n_axes, dtype=np.int64)
     series[tuple(slice(None) if a == axis else 0 for a in range(n_axes))] = coefficients
@@ -325,7 +325,7 @@ class _Dependencies:
         return _times(self.tree[u], self.side[v]) + _times(self.tree[v], self.side[u])
 
     def _subtree(self, steps: int, u: int, v: int) -> IntArray:
-        """A phrase that holds a word `steps` below its head; u before the word, v behind it."""
+        """Series of a phrase with a word `steps` below its head; u: words before, v: after."""
         around = _times(self.side[u], self.side[v])
         return _times(around, _power(self._step(u, v), steps))
 
@@ -342,7 +342,7 @@ class _Dependencies:
         return _times(below, self.above)
 
     def _side(self, depth: int, u: int, v: int) -> IntArray:
-        """One side of a head, with a word at some depth; u between the two, v behind the word."""
+        """Series of one side of a head with a word at a depth; u: words between, v: beyond."""
         around = _times(self.side[u], self.side[v])
         return _times(self._subtree(depth - 1, u, v), around)
 

@@ -45,7 +45,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """One family and one kind of moments: the deficit for every size.
+    """The deficit of one family under one kind of moments, for every size.
 
     None where the moments do not exist, as for position 3 of two words.
     """
@@ -88,7 +88,7 @@ class Cell:
         return ", ".join([f"yes {'for' if parts else 'iff'} L >= {steady[0]}", *parts])
 
     def differences(self) -> list[Size]:
-        """Sizes for which the paper says otherwise; none where it says nothing."""
+        """Sizes for which the paper's answer differs; none where the paper has no answer."""
         claims = PAPER[self.family]
         if self.moments not in claims:
             return []
@@ -112,7 +112,7 @@ def _common(yes: set[Size], tried: set[Size]) -> str:
 
 
 def paper_answer(family: str, moments: str) -> str:
-    """What the paper's figure says in a cell; empty where it has none."""
+    """The answer of the paper's figure for a cell; empty where the figure has no such cell."""
     claims = PAPER[family]
     if moments not in claims:
         return ""

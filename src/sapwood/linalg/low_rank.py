@@ -32,12 +32,12 @@ from sapwood.core.progress import counted, note
 DIRECT_SIZE = 1 << 24  # entries of a linear system that is solved densely
 SHOWN = 1 << 22  # most entries of a product of factors that is computed
 STILL = 1e-4  # relative fall of the objective over some steps below which `factored` ends
-PATIENCE = 25  # steps between two computations of the gap, which take an SVD
-ROUNDING = 1e-9  # relative; a duality gap below its negative is an error, not rounding
+STEPS_BETWEEN_GAPS = 25  # steps between two computations of the gap, which take an SVD
+GAP_ROUNDING = 1e-9  # relative; a duality gap below its negative is an error, not rounding
 
 
 class Blocks(NamedTuple):
-    """All blocks of one shape, which share Q and c."""
+    """All blocks of one shape; they have Q and c in common."""
 
     places: IntArray  # [k, m]: indices of the entries of each block
     free: FloatArray  # [m, r]: Q
@@ -195,7 +195,7 @@ def admm(
         old, Z = Z, problem.project(X + U)
         U = U + X - Z
         primal, dual = np.linalg.norm(X - Z), np.linalg.norm(Z - old)
-        if step % PATIENCE == 0 or step == max_steps:
+        if step % STEPS_BETWEEN_GAPS == 0 or step == max_steps:
             feasibility = float(primal / max(float(np.linalg.norm(Z)), 1e-300))
             gap, nuclear = _gap(problem, Z, -weight * U)
             found.trace.append((step, feasibility, gap))
@@ -215,7 +215,7 @@ def _gap(problem: Problem, Z: FloatArray, Y: FloatArray) -> tuple[float, float]:
     # H = 0 has the norm 0, which is a bound too
     bound = max(problem.support(Y) / max(1.0, float(np.linalg.norm(problem.matrix(Y), 2))), 0.0)
     gap = (nuclear - bound) / max(nuclear, 1e-300)
-    if not gap >= -ROUNDING:
+    if not gap >= -GAP_ROUNDING:
         msg = f"the solver found the duality gap {gap:.3g}; a duality gap is never negative"
         raise SapwoodError(msg, hint="this is a fault of Sapwood: please report it with the data")
     return gap, nuclear
@@ -315,7 +315,10 @@ def factored(
     def watch(*, intermediate_result: OptimizeResult) -> None:
         track.append(float(intermediate_result.fun))
         note(len(track), max_steps, "step")
-        if len(track) > 4 * PATIENCE and track[-1] > (1 - STILL) * track[-1 - 4 * PATIENCE]:
+        if (
+            len(track) > 4 * STEPS_BETWEEN_GAPS
+            and track[-1] > (1 - STILL) * track[-1 - 4 * STEPS_BETWEEN_GAPS]
+        ):
             raise StopIteration
 
     x = np.concatenate([P.ravel(), S.ravel()])

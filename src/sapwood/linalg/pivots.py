@@ -30,7 +30,7 @@ from sapwood.linalg.simplex import simplex_least_squares
 # less than a millionth of it away from the others could not be distinguished by data either.
 TOLERANCE = 1e-6
 # Coordinates are known to rounding of the largest: points that differ by less are the same.
-ROUNDING = 1e-10
+POINT_ROUNDING = 1e-10
 
 
 def frequent(counts: FloatArray, total: float, *, least: float, share: float) -> BoolArray:
@@ -76,7 +76,7 @@ def find_anchors(
     V = np.asarray(points, dtype=float)[places]
     distances = np.linalg.norm(V - V.mean(axis=0), axis=1)
     least = max(
-        tolerance * float(distances.max()), ROUNDING * float(np.linalg.norm(V, axis=1).max())
+        tolerance * float(distances.max()), POINT_ROUNDING * float(np.linalg.norm(V, axis=1).max())
     )
     picked = _greedy(V, int(distances.argmax()), m, least)
     for _ in range(n_clean_up):

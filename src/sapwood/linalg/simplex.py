@@ -44,7 +44,7 @@ INDEPENDENCE = 1e-7
 GRADIENT_TOLERANCE = 1e-14
 CHUNK_NUMBERS = 1 << 22  # numbers in the product of two views held at a time: 32 MB
 # Rounding of a mean of logarithms; a greater fall would be an error of the formulas.
-ROUNDING = 1e-12
+GAIN_ROUNDING = 1e-12
 
 
 def simplex_least_squares(vertices: FloatArray, points: FloatArray) -> FloatArray:
@@ -256,7 +256,7 @@ def convex_em(
 def _check_gain(values: list[float]) -> None:
     """Assert that the last iteration of EM did not lower the likelihood."""
     gain = values[-1] - values[-2] if len(values) > 1 else np.inf
-    assert gain >= -ROUNDING * (1 + abs(values[-1])), "EM lowered a likelihood"
+    assert gain >= -GAIN_ROUNDING * (1 + abs(values[-1])), "EM lowered a likelihood"
 
 
 def _prepare(

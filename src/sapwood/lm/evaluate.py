@@ -19,18 +19,18 @@ ROWS_AT_ONCE = 1 << 17  # rows that are scored at a time
 
 @dataclass(frozen=True)
 class Perplexity:
-    """What a model makes of a text.
+    """The log-probability of a text under a model, words and sentence ends apart.
 
     Attributes
     ----------
     tokens
-        Words that were predicted; sentence ends are counted apart.
+        Number of words that were predicted, without sentence ends.
     unknown
-        Words of the text that the model does not know.
+        Number of words of the text that are not in the model's vocabulary.
     log2_prob
-        Of the tokens, base 2.
+        Log-probability of the tokens, base 2.
     ends, ends_log2_prob
-        Sentence ends, and the same of them.
+        Number of sentence ends, and their log-probability, base 2.
     """
 
     tokens: int
@@ -46,7 +46,7 @@ class Perplexity:
 
     @property
     def perplexity_with_ends(self) -> float | None:
-        """The same of tokens and sentence ends; None where a text has no ends."""
+        """2 to the mean of -log2 p of tokens and sentence ends; None for a text without ends."""
         if not self.ends:
             return None
         total = self.log2_prob + self.ends_log2_prob
@@ -56,12 +56,13 @@ class Perplexity:
 def perplexity(
     model: LanguageModel, rows: Rows, counts: IntArray, *, count_unknown: bool = False
 ) -> Perplexity:
-    """Score n-grams that are each seen so often.
+    """The perplexity of a text that is given as n-grams with their counts.
 
     Parameters
     ----------
     rows : [n, order]
-        In the model's words, the last first; of its order or longer.
+        Words of each n-gram by their numbers in the model, the last word first; the order is at
+        least that of the model.
     count_unknown
         Whether the unknown word is predicted like any other, instead of left out.
     """
@@ -69,13 +70,13 @@ def perplexity(
     logs = np.empty(len(rows))
     for start in range(0, len(rows), ROWS_AT_ONCE):
         logs[start : start + ROWS_AT_ONCE] = model.log_probs(rows[start : start + ROWS_AT_ONCE])
-    is_told = ~is_end if count_unknown else ~is_end & ~is_unknown
-    tokens = int(counts[is_told].sum())
+    is_scored = ~is_end if count_unknown else ~is_end & ~is_unknown
+    tokens = int(counts[is_scored].sum())
     if not tokens:
         msg = "the text has no word that the model knows"
         raise SapwoodError(msg, hint="is it of the same language, and tokenised the same way?")
     bits = logs * counts / np.log(2.0)
     return Perplexity(
-        tokens, int(counts[is_unknown].sum()), float(bits[is_told].sum()),
+        tokens, int(counts[is_unknown].sum()), float(bits[is_scored].sum()),
         int(counts[is_end].sum()), float(bits[is_end].sum()),
     )  # fmt: skip

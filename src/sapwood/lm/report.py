@@ -20,11 +20,11 @@ from sapwood.lm.model.latent_models import (
 if TYPE_CHECKING:
     from sapwood.corpora.eigenwords import Eigenwords
 
-N_COMMON = 3  # words that are shown where nobody asks for any
+N_COMMON = 3  # words shown by default
 
 
 def next_report(model: LanguageModel, context: Sequence[str], top: int) -> list[dict[str, Any]]:
-    """The likeliest next words and their probabilities."""
+    """The most probable next words and their probabilities."""
     logs = model.next_log_probs(context)
     best = np.argsort(-logs, kind="stable")[:top]
     return [{"word": model.words[x], "p": float(np.exp(logs[x]))} for x in best]
@@ -46,7 +46,7 @@ def latent_member(model: LanguageModel) -> BigramModel | None:
 
 
 def class_report(model: BigramModel, top: int, word: str | None = None) -> list[dict[str, Any]]:
-    """Each state with the words it stands after and those it predicts, the commonest first.
+    """For each state the words it follows and the words it predicts, most frequent first.
 
     A word stands for a state by how often both come together: u[x] r[x, h]. Of the words that
     follow, those are shown that the state makes likelier than they are by themselves.
@@ -136,7 +136,7 @@ def describe_language(model: LanguageModel, name: str | None = None) -> dict[str
 def inspect_words(
     model: Eigenwords, name: str | None = None, words: Sequence[str] = (), *, top: int = 10
 ) -> dict[str, Any]:
-    """Tell what is in vectors of words.
+    """Sizes of vectors of words, their training record, and the nearest neighbours of words.
 
     Returns
     -------

@@ -45,7 +45,7 @@ from sapwood.networks.training import (
 )
 
 INITIAL_LABEL_SCORE = -3.0  # most spans have no label
-NEGLIGIBLE_GRADIENT = 1e-4  # of the largest: spans below it are left out of the backward pass
+NEGLIGIBLE_GRADIENT = 1e-4  # of the largest: scores below it are left out of the backward pass
 LEAK = 0.1  # slope of the leaky ReLU for negative numbers
 _GAIN, _OFFSET = "span.gain", "span.offset"  # weights of the layer normalisation
 
@@ -317,11 +317,10 @@ def biaffine_heads_backward(
 
 
 class RelationTrace(NamedTuple):
-    """Posteriors of the relations of some arcs, and what their backward pass needs."""
+    """Posteriors of the relations of some arcs, given by the indices of their words in a batch."""
 
     heads: IntArray
-    modifiers: IntArray
-    left: Real
+    modifiers: IntArray  # each word once
     posteriors: Real  # [n_arcs, n_relations]
 
 
@@ -331,19 +330,32 @@ def biaffine_relations(
     """Posteriors of the relations of arcs, whose words are given by their indices in the batch."""
     right, U = vectors.relation_head[heads], P["relation.U"]
     left = (vectors.relation_modifier[modifiers] @ U).reshape(len(heads), -1, len(U))
-    return RelationTrace(heads, modifiers, left, softmax((left @ right[:, :, None])[:, :, 0]))
+    return RelationTrace(heads, modifiers, softmax((left @ right[:, :, None])[:, :, 0]))
 
 
 def biaffine_relations_backward(
     P: Parameters, G: Parameters, vectors: ArcVectors, trace: RelationTrace, d_scores: Real
 ) -> tuple[Real, Real]:
-    """Write the gradient of the relations' weights into G; return those of heads and modifiers."""
-    right = vectors.relation_head[trace.heads]
-    d_left = (d_scores[:, :, None] * right[:, None, :]).reshape(len(right), -1)
-    np.matmul(vectors.relation_modifier[trace.modifiers].T, d_left, out=G["relation.U"])
+    """Write the gradient of the relations' weights into G; return those of heads and modifiers.
+
+    Most relations of most arcs have negligible posteriors and gradients: they are left out.
+    """
+    right, left = vectors.relation_head[trace.heads], vectors.relation_modifier[trace.modifiers]
+    size = np.abs(d_scores)
+    is_kept = size >= NEGLIGIBLE_GRADIENT * size.max(initial=0.0)
+    relation, arc = np.nonzero(is_kept.T)
+    bounds = np.searchsorted(relation, np.arange(d_scores.shape[1] + 1)).tolist()
+    U, G_U = (table["relation.U"].reshape(len(right.T), -1, len(right.T)) for table in (P, G))
+    d_right, d_left = np.zeros((2, *right.shape), right.dtype)
+    for k, (first, end) in enumerate(pairwise(bounds)):
+        those = arc[first:end]
+        weighted = left[those] * d_scores[those, k, None]
+        G_U[:, k] = weighted.T @ right[those]
+        d_right[those] += weighted @ U[:, k]
+        d_left[those] += d_scores[those, k, None] * (right[those] @ U[:, k].T)
     d_head, d_modifier = np.zeros((2, *vectors.relation_head.shape), right.dtype)
-    d_modifier[trace.modifiers] = d_left @ P["relation.U"].T
-    np.add.at(d_head, trace.heads, (d_scores[:, None, :] @ trace.left)[:, 0])
+    d_modifier[trace.modifiers] = d_left
+    np.add.at(d_head, trace.heads, d_right)
     return d_head, d_modifier
 
 

@@ -65,12 +65,12 @@ def test_contexts_are_those_of_a_plain_count(seed: int, sizes: list[int]) -> Non
             (row,) = contexts.signals(number, here, [edit])
             for place, context in enumerate(here.contexts(kind, k)):
                 others = [
-                    other.annotated(kind, word)
+                    other.annotation_of(kind, word)
                     for m, other in enumerate(views)
                     for word in range(1, len(other.lifted) + 1)
                     if (m, word) != (number, k) and other.contexts(kind, word)[place] == context
                 ]
-                old = others.count(here.annotated(kind, k))
+                old = others.count(here.annotation_of(kind, k))
                 found = row[3 * place : 3 * place + 3]
                 n_new = others.count(new)
                 expected = [log((n_new + 0.5) / (old + 0.5)), log(1 + old), log(1 + n_new)]
@@ -113,6 +113,6 @@ def test_planting_is_expected_as_often_as_it_is_drawn() -> None:
         tags=({"VERB": 0.5, "NOUN": 0.5}, {"NOUN": 1.0}, {"NOUN": 0.6, "VERB": 0.2})
     )
     confusions.add(tree, judged)
-    assert confusions.expected("tag", "VERB", "NOUN") == pytest.approx(2.0)
-    assert confusions.expected("tag", "NOUN", "ADJ") == pytest.approx(0.75)
-    assert confusions.expected("tag", "ADJ", "VERB") == 0.0
+    assert confusions.expected_count("tag", "VERB", "NOUN") == pytest.approx(2.0)
+    assert confusions.expected_count("tag", "NOUN", "ADJ") == pytest.approx(0.75)
+    assert confusions.expected_count("tag", "ADJ", "VERB") == 0.0

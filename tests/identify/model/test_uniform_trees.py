@@ -270,7 +270,7 @@ def test_a_contraction_is_a_slice_of_the_tensor(places) -> None:
     pair, third = places
     eta = rng.standard_normal(D)
     whole = counts.joint(4, (*pair, third)) @ eta
-    np.testing.assert_allclose(counts.contracted(4, pair, third, eta), whole, atol=1e-15)
+    np.testing.assert_allclose(counts.contract(4, pair, third, eta), whole, atol=1e-15)
 
 
 def test_sentences_too_many_to_number_are_counted_all_the_same() -> None:

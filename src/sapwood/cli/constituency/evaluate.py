@@ -237,7 +237,7 @@ def _pairs(title: str, pairs: Counter[tuple[str, str]]) -> Iterator[str]:
 
 
 def _example(report: ErrorReport, error: BracketError) -> Iterator[str]:
-    """The phrase, and what each tree makes of it."""
+    """The phrase, and its analysis in each tree."""
 
     def words(bracket: Bracket, room: int) -> str:
         return shorten_text(report.phrase_words(error.sentence, bracket), room)

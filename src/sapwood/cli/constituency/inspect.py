@@ -85,7 +85,9 @@ def inspect_file(  # noqa: PLR0913 - every option of the command is an argument
         raise typer.BadParameter("--plot draws singular values: it needs --spectrum")
     if card:
         if label is not None or word or spectrum or member is not None:
-            msg = "--card tells of the whole model: leave --label, --word, --spectrum, --member out"
+            msg = (
+                "--card describes the whole model: leave --label, --word, --spectrum, --member out"
+            )
             raise typer.BadParameter(msg)
         from sapwood.report import model_card
 

@@ -257,7 +257,7 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
             for n_lines, answer in enumerate(answers, 1):
                 write(answer)
                 advance(n_done + n_lines)
-    for line in _summary(parser.stats, n_lines, memory_limit, meter.seconds, given.joined):
+    for line in _summary(parser.stats, n_lines, memory_limit, meter.seconds, given.joining_reason):
         echo(line)
     if not (layout.is_bare or parser.model.can.probabilities):
         echo(
@@ -286,7 +286,7 @@ class _Given:
             raise typer.BadParameter(message, param_hint=option)
 
     @property
-    def joined(self) -> str:
+    def joining_reason(self) -> str:
         """Why a tree was joined from pieces."""
         if self.tagged or self.partial:
             return "no tree of the model has what was asked; it is joined with the best pieces"
@@ -340,7 +340,7 @@ def _given_lines(
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Switch garbage collection off, and exempt what was loaded meanwhile: all of it stays."""
+    """Switch garbage collection off, and exempt the objects loaded meanwhile, which all stay."""
     gc.disable()
     try:
         yield
@@ -483,11 +483,11 @@ def _answer(sentence: Sentence, parser: Parser, layout: Layout) -> tuple[str, Pa
     else:
         words, tags, spans, forbidden = given
         parse = alone.parse(words, tags=tags, spans=spans, forbidden=forbidden)
-    return layout.text(_located(parse, sentence)), alone.stats
+    return layout.text(_locate(parse, sentence)), alone.stats
 
 
 def _given(sentence: Sentence) -> list[str] | PartialSentence | None:
-    """What a parser is given of a sentence; None for one without words."""
+    """The input of a parser for a sentence; None for a sentence without words."""
     from sapwood.corpora.running_text import TextSentence
 
     if isinstance(sentence, list):
@@ -497,8 +497,8 @@ def _given(sentence: Sentence) -> list[str] | PartialSentence | None:
     return sentence.words if isinstance(sentence, TextSentence) else sentence
 
 
-def _located(parse: Parse, sentence: Sentence) -> Parse:
-    """The parse with the places of its words, where the sentence is one of running text."""
+def _locate(parse: Parse, sentence: Sentence) -> Parse:
+    """Add the offsets of its words to a parse of running text."""
     from sapwood.corpora.running_text import TextSentence
 
     return parse.located(sentence) if isinstance(sentence, TextSentence) else parse
@@ -518,7 +518,7 @@ def _answer_window(
     parses = alone.parse_together([one for one in given if one is not None])
     try:
         for sentence, one in zip(window, given, strict=True):
-            parse = None if one is None else _located(next(parses), sentence)
+            parse = None if one is None else _locate(next(parses), sentence)
             texts.append(layout.text(parse))
     except Exception as error:  # raised again after the texts before it
         return texts, alone.stats, error

@@ -15,11 +15,10 @@ from sapwood.cli.console import data_on_stdout, echo
 from sapwood.cli.inputs import (
     DEPEND_TRAIN,
     ArcReading,
-    as_kind,
     check_files,
     count_lines,
     know_encoder,
-    load_any,
+    load_kind,
     stream_lines,
 )
 from sapwood.cli.texts import RawText
@@ -189,9 +188,9 @@ def _parser(name: str, *, gold_tags: bool) -> ArcParser | RerankingParser:
     from sapwood.dependency.model.arc_model import ArcModel, ArcRerankModel
     from sapwood.dependency.parse.reranking import arc_parser
 
-    found = as_kind(
-        load_any(name, DEPEND_TRAIN), ArcModel | ArcRerankModel, name, "a dependency parser",
-        f"name a file of {DEPEND_TRAIN}", "dependency",
+    found = load_kind(
+        name, ArcModel | ArcRerankModel, "a dependency parser", room="dependency",
+        writer=DEPEND_TRAIN,
     )  # fmt: skip
     return arc_parser(found, use_tags=gold_tags)
 
@@ -310,9 +309,8 @@ def rerank_lists(
     from sapwood.dependency.parse.reranking import choose_trees
 
     check_files(file, model, out=out, force=force, may_stream=True)
-    hint = f"name a file of {RERANK_TRAIN}"
-    found: ArcRerankModel = as_kind(
-        load_any(model, RERANK_TRAIN), ArcRerankModel, model, "a reranker", hint, "dependency"
+    found: ArcRerankModel = load_kind(
+        model, ArcRerankModel, "a reranker", room="dependency", writer=RERANK_TRAIN
     )
     reading = ArcReading(None, encoding, skip_bad=skip_bad)
     lists = reading.lists([file])
@@ -381,14 +379,10 @@ def _load_latent(name: str) -> DependencyModel:
 
     hint = "train one: `sapwood depend train --method spectral`, em or latent; "
     hint += "parsers score their trees by `depend parse --n-best`"
-    found: DependencyModel | ArcModel = as_kind(
-        load_any(name, DEPEND_TRAIN),
-        DependencyModel | ArcModel,
-        name,
-        "a latent model of arcs",
-        hint,
-        "dependency",
-    )
+    found: DependencyModel | ArcModel = load_kind(
+        name, DependencyModel | ArcModel, "a latent model of arcs", room="dependency",
+        writer=DEPEND_TRAIN, hint=hint,
+    )  # fmt: skip
     if isinstance(found, DependencyModel):
         return found
     if found.latent is None:

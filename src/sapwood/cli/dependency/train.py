@@ -9,7 +9,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import Phases, echo_encoder_trial, echo_seconds
-from sapwood.cli.inputs import ArcReading, as_kind, check_files, load_any, open_given
+from sapwood.cli.inputs import ArcReading, check_files, load_kind, open_given
 from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import count
 from sapwood.core.model_card import with_provenance
@@ -167,22 +167,23 @@ def train_on_arcs(  # noqa: PLR0913 - every option of the command is an argument
             tokenisation=recognise_convention([bank.words]),
         )  # fmt: skip
         phases.save(model, out, force=force)
+        if gold is None and not as_json:
+            return
         report: dict[str, Any] = meter.as_dict() | facts
         if gold is not None:
             with phases.phase(f"{'parsing' if what == 'member' else 'scoring'} dev") as notes:
                 report["dev"] = score_on_arcs(model, gold, where)
                 notes.append(count(len(gold), "sentence"))
-    if as_json or "dev" in report:
-        show(report, _dev_lines, as_json=as_json)
+    show(report, _dev_lines, as_json=as_json)
 
 
 def _load_eigenwords(name: str) -> Eigenwords:
     from sapwood.corpora.eigenwords import Eigenwords
 
-    hint = "`sapwood embed TEXT -o U` makes such a file"
-    found = as_kind(
-        load_any(name, "`sapwood embed`"), Eigenwords, name, "vectors of words", hint, "dependency"
-    )
+    found = load_kind(
+        name, Eigenwords, "vectors of words", room="dependency", writer="`sapwood embed`",
+        hint="`sapwood embed TEXT -o U` makes such a file",
+    )  # fmt: skip
     return cast("Eigenwords", found)
 
 

@@ -11,7 +11,7 @@ app = opt.command_group(
     ("train", train.train_language_model, train.TRAIN_LM_EPILOG,
      "Learn a language model from counts or text."),
     ("evaluate", use.evaluate_text, use.EVALUATE_LM_EPILOG, "Print the perplexity of a text."),
-    ("score", use.score_text, use.SCORE_LM_EPILOG,
+    ("score", use.score_lines, use.SCORE_LM_EPILOG,
      "Print the log-probability of each sentence, or word by word."),
     ("next", use.next_words, use.NEXT_EPILOG, "Print the likeliest next words."),
     ("sample", use.sample_text, use.SAMPLE_LM_EPILOG, "Draw sentences from a model."),

@@ -99,7 +99,7 @@ def count_ngrams(  # noqa: PLR0913 - every option of the command is an argument
             folder.mkdir(exist_ok=True)
         except OSError as error:
             msg = f"cannot make the folder {folder}: {error.strerror}"
-            hint = "remove what is there, or choose another output"
+            hint = "remove the file of that name, or choose another output"
             raise SapwoodError(msg, hint=hint) from error
         with phases.phase("counting") as notes:
             try:
@@ -194,7 +194,7 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
     if device not in {None, "cpu"}:
         from sapwood.lm.learn.device import import_torch
 
-        import_torch(device)  # what is missing is told before anything is counted
+        import_torch(device)  # so that a missing device is an error before anything is counted
     meter = Meter()
     check_files(*source, held_out, out=out, suffixes=TEXT_SUFFIXES, force=force, is_model=True)
     from sapwood.lm.data.counting import read_counts

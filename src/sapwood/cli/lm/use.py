@@ -10,7 +10,7 @@ import typer
 
 from sapwood.cli import options as opt
 from sapwood.cli.console import echo
-from sapwood.cli.inputs import LM_TRAIN, STDIN, as_kind, check_files, load_any, stream_lines
+from sapwood.cli.inputs import LM_TRAIN, STDIN, check_files, load_kind, stream_lines
 from sapwood.cli.reports import fact_lines, show
 from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.core.outputs import open_output
@@ -46,8 +46,7 @@ def load_language_model(name: str) -> LanguageModel:
     """The language model that a user names."""
     from sapwood.lm.model.language_model import LanguageModel
 
-    hint = f"name a file of {LM_TRAIN}"
-    found = as_kind(load_any(name, LM_TRAIN), LanguageModel, name, "a language model", hint, "lm")
+    found = load_kind(name, LanguageModel, "a language model", room="lm", writer=LM_TRAIN)
     return cast("LanguageModel", found)
 
 
@@ -132,7 +131,7 @@ Examples:
 """
 
 
-def score_text(
+def score_lines(
     model: Model,
     file: str = typer.Argument(
         STDIN,

@@ -185,7 +185,7 @@ def _most_words(head: str, pattern: str) -> bool:
 
 
 class Kind(NamedTuple):
-    """What a text without trees seems to be, and a hint what to do with it."""
+    """The recognised kind of a text without trees, and a hint for its user."""
 
     title: str
     hint: str
@@ -203,7 +203,7 @@ _SENTENCES = Kind("plain sentences", "trees are expected here; `sapwood parse` t
 
 
 def foreign_kind(head: str) -> Kind | None:
-    r"""What the beginning of a text that holds no trees seems to be; None when it is empty.
+    r"""Recognise a text without trees by its beginning; None for an empty text.
 
     Examples
     --------

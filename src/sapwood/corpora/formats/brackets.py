@@ -18,9 +18,9 @@ from sapwood.core.errors import CorpusError, SapwoodTypeError, describe
 from sapwood.corpora.files import MAX_CHARACTERS, Reading
 from sapwood.corpora.tree import Tree, rebuild
 
-MAX_LINES = 2000  # a tree still open after so many lines has lost a bracket
-# Lines behind a broken tree are read again, but on average at most so often: a file of nothing but
-# opening brackets must be read in linear time.
+MAX_LINES = 2000  # lines after which an open tree is taken to have lost a bracket
+# Lines after a broken tree are read again, on average at most this many times, since even a file of
+# nothing but opening brackets must be read in linear time.
 MAX_REREADS = 5
 FREE_REREADS = 100_000
 
@@ -278,7 +278,7 @@ def read_historical_with_lemmas(lines: Iterable[str], reading: Reading) -> Itera
 
 
 def _without_blocks(lines: Iterable[str]) -> Iterator[str]:
-    """Blank out blocks `/* ... */` and `/~* ... *~/`; lines and columns stay what they were."""
+    """Blank out blocks `/* ... */` and `/~* ... *~/`; lines and columns do not move."""
     end = None
     for line in lines:
         start = re.match(r"[ \t]*/(~?)\*", line) if end is None else None

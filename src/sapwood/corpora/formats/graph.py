@@ -236,7 +236,7 @@ def read_export(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
 
 
 class _ExportReader:
-    """One pass over the lines; behind an error, the next sentence is waited for."""
+    """One pass over the lines; after an error, reading goes on with the next sentence."""
 
     def __init__(self, keep_functions: bool) -> None:
         self.keep_functions = keep_functions
@@ -309,7 +309,7 @@ class _ExportReader:
 
 
 def read_tigerxml(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
-    """Stream the trees of lines; behind a place where the XML is broken nothing can be read."""
+    """Stream the trees of lines; nothing after broken XML can be read."""
     reader = _TigerReader()
     try:
         for line in lines:
@@ -327,7 +327,7 @@ def read_tigerxml(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
 
 
 class _Sentence:
-    """What stands between `<s>` and `</s>`, and the first thing wrong with it."""
+    """The content between `<s>` and `</s>`, and its first error."""
 
     def __init__(self, line: int) -> None:
         self.line = line
@@ -370,7 +370,7 @@ class _TigerReader:
         self.n_sentences = 0
 
     def finish(self, reading: Reading) -> Iterator[Tree]:
-        """The trees of all sentences that have ended; what is wrong with one is noted."""
+        """The trees of all complete sentences; errors of a sentence are noted."""
         done, self.done = self.done, []
         for sentence in done:
             self.n_sentences += 1

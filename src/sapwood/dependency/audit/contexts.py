@@ -53,15 +53,15 @@ class AnnotatedWords(NamedTuple):
         return cls(lower, annotation, lifted, dependents, [word[:1].isupper() for word in words])
 
     def is_crossing(self, k: int) -> bool:
-        """Whether the arc of word k is lifted, because it crosses others."""
+        """Whether the arc of word k crosses other arcs and is therefore lifted."""
         return self.annotation.heads[k - 1] != self.lifted[k - 1]
 
     def arc(self, k: int, head: int, relation: str) -> str:
-        """What is counted of an arc: relation, side of the head, and whether it crosses others."""
+        """Key of an arc for counting: relation, side of the head, whether it crosses arcs."""
         is_crossing = head == self.annotation.heads[k - 1] and self.is_crossing(k)
         return f"{relation} {'<' if head > k else '>'}{' crossing' if is_crossing else ''}"
 
-    def annotated(self, kind: str, k: int) -> str:
+    def annotation_of(self, kind: str, k: int) -> str:
         """The tag, the relation or the arc of word k."""
         upos, heads, relations = self.annotation
         if kind == "tag":
@@ -109,7 +109,7 @@ class Contexts:
             here = AnnotatedWords.of(one.words, one.annotation, lifted)
             for k in range(1, len(one.words) + 1):
                 for kind in ("tag", "relation", "head"):
-                    self._counts.update(_keys(here, kind, k, here.annotated(kind, k)))
+                    self._counts.update(_keys(here, kind, k, here.annotation_of(kind, k)))
                 patterns = [(), *_patterns(here, k)]
                 self._arcs.update(patterns)
                 if here.is_crossing(k):
@@ -155,10 +155,10 @@ class Contexts:
             new = edit.tag or edit.relations[0]
             if kind == "head":
                 new = here.arc(k, edit.heads[0], edit.relations[0])
-            own = set(_keys(counted, kind, k, counted.annotated(kind, k)))  # the word itself
+            own = set(_keys(counted, kind, k, counted.annotation_of(kind, k)))  # the word itself
             row = list[float]()
             for a, b in zip(
-                _keys(here, kind, k, here.annotated(kind, k)), _keys(here, kind, k, new),
+                _keys(here, kind, k, here.annotation_of(kind, k)), _keys(here, kind, k, new),
                 strict=True,
             ):  # fmt: skip
                 n_old, n_new = self._counts[a] - (a in own), self._counts[b] - (b in own)

@@ -29,7 +29,7 @@ _AGAIN = "run the audit again"
 
 
 class PartEdit(NamedTuple):
-    """What a part of a finding changes: heads and relations of words, or the tag of one."""
+    """The change of one part of a finding: heads and relations of words, or one word's tag."""
 
     words: list[int]
     heads: list[int]
@@ -83,7 +83,7 @@ class ArcCorrector:
 
 
 def accepted_arcs(old: Arcs, decision: Decision) -> Arcs:
-    """The tree with the accepted parts of a decision, or the suggested one where all are.
+    """The tree with the accepted parts of a decision; the suggested tree if all are accepted.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def _edit_of(decision: Decision, k: int, n_words: int) -> PartEdit:
 
 
 def _numbers(found: object, most: int) -> list[int] | None:
-    """Places of words or heads from plain data; None where these are none."""
+    """Word or head positions from plain data; None if the data are no positions."""
     if not isinstance(found, list):
         return None
     return found if all(type(one) is int and 0 <= one <= most for one in found) else None

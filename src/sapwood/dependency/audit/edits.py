@@ -20,7 +20,7 @@ from sapwood.dependency.data.bank import heads_problem
 from sapwood.dependency.data.transform import lift_heads
 
 KINDS = ("head", "relation", "tag", "variation")
-NO_TAG = "_"
+UNTAGGED = "_"
 
 
 class Edit(NamedTuple):
@@ -92,7 +92,7 @@ def edits_between(
     best, edits = judgement.best, list[Edit]()
     lifted = lift_heads(annotated.heads) if lifted is None else lifted
     for k, (old, new) in enumerate(zip(annotated.upos, best.upos, strict=True)):
-        if old not in {new, NO_TAG}:
+        if old not in {new, UNTAGGED}:
             edits.append(tag_edit("tag", k + 1, annotated, new))
     for k, old in enumerate(annotated.relations):
         likely: str | None = best.relations[k]
@@ -171,7 +171,7 @@ def _groups(old: Sequence[int], new: Sequence[int], moved: list[int]) -> list[li
 
 
 def _closure(word: int, old: Sequence[int], new: Sequence[int]) -> set[int]:
-    """The word and all that have to move with it, so that there is one root and no circle."""
+    """The words whose heads have to change with a word's head to keep one root and no cycle."""
     group = {word}
     while True:
         heads = _with(old, new, group)
@@ -199,7 +199,7 @@ def _with(old: Sequence[int], new: Sequence[int], moved: Iterable[int]) -> list[
 
 
 def apply_edits(annotated: Annotation, edits: Iterable[Edit]) -> Annotation:
-    """The annotation with some edits applied; those that would leave no tree are left out.
+    """Apply edits to an annotation; edits that would break the tree are skipped.
 
     An edit that fits only after a later one is applied after it.
     """

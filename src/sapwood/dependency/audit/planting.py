@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sapwood.auditing.scoring import is_about
-from sapwood.dependency.audit.edits import NO_TAG, Edit
+from sapwood.dependency.audit.edits import UNTAGGED, Edit
 from sapwood.dependency.audit.located import Annotation
 from sapwood.dependency.audit.posteriors import Judgement
 
@@ -39,7 +39,7 @@ class Planted(NamedTuple):
         return is_same and is_about(1, len(edit.words))
 
     def probability(self, annotation: Annotation, judgement: Judgement) -> float:
-        """How probable models find what was planted, in the annotation that has it."""
+        """Posterior of a planted error in the annotation that contains it."""
         k = self.word - 1
         if self.kind == "tag":
             return judgement.tags[k].get(annotation.upos[k], 0.0)
@@ -57,7 +57,7 @@ class Confusions:
     tags: dict[str, dict[str, float]] = field(default_factory=dict)
     n_annotated: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def expected(self, kind: str, old: str, new: str) -> float:
+    def expected_count(self, kind: str, old: str, new: str) -> float:
         """How often planting at every word would put `old` where `new` was.
 
         The kind is `tag` or `relation`.
@@ -67,7 +67,7 @@ class Confusions:
         return self.n_annotated[kind, new] * row.get(old, 0.0) / total if total else 0.0
 
     def add(self, annotation: Annotation, judgement: Judgement) -> None:
-        """Add the confusions of one sentence; relations count where models find the same head."""
+        """Add the confusions of one sentence; relations count if the models find the same head."""
         for k, tag in enumerate(annotation.upos):
             self.n_annotated.update([("tag", tag), ("relation", annotation.relations[k])])
             row = self.tags.setdefault(tag, {})
@@ -98,7 +98,7 @@ def plant(
     planted = list[Planted]()
     for k in np.flatnonzero(rng.random(len(upos)) < rate).tolist():
         new = _draw(confusions.tags.get(upos[k], {}), confusions.tags, upos[k], rng)
-        if new is not None and upos[k] != NO_TAG:
+        if new is not None and upos[k] != UNTAGGED:
             upos[k] = new
             planted.append(Planted("tag", k + 1))
     for k in np.flatnonzero(rng.random(len(heads)) < rate).tolist():
@@ -121,10 +121,10 @@ def plant(
 def _draw(
     row: Mapping[str, float], names: Mapping[str, object], but: str, rng: np.random.Generator
 ) -> str | None:
-    """A label other than one, by the weights of a row, or any where the row is empty."""
+    """Draw another label by the weights of a row; uniformly if the row is empty."""
     weights = {name: p for name, p in row.items() if name != but}
     if not weights:
-        weights = {name: _FLOOR for name in names if name not in {but, "root", NO_TAG}}
+        weights = {name: _FLOOR for name in names if name not in {but, "root", UNTAGGED}}
     if not weights:
         return None
     ordered = sorted(weights)
@@ -135,7 +135,7 @@ def _draw(
 def _other_head(
     word: int, heads: list[int], posterior: Mapping[int, float], rng: np.random.Generator
 ) -> int | None:
-    """Another head of a word that keeps a tree; None where there is none."""
+    """Draw another head for a word that keeps a tree; None if no head does."""
     below = {word}
     while more := {w for w, head in enumerate(heads, 1) if head in below} - below:
         below |= more

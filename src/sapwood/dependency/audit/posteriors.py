@@ -50,7 +50,7 @@ class Judgement(NamedTuple):
     annotated_relations: tuple[dict[str, float], ...]
 
     def relations_to(self, k: int, head: int) -> dict[str, float]:
-        """Posteriors by relation of word k, from 0 on, to a head; empty where it was not asked."""
+        """Posteriors of the relations of word k, from 0, to a head; empty for unjudged heads."""
         if head == self.best.heads[k]:
             return self.relations[k]
         return self.annotated_relations[k] if head == self.annotated_heads[k] else {}
@@ -62,7 +62,7 @@ def judge_fold(
     learner: ArcCRF | ArcEnsemble,
     engine: Engine,
 ) -> Iterator[Judgement]:
-    """Learn from all sentences outside a fold, and judge those inside it."""
+    """Train on all sentences outside a fold, and judge the sentences of the fold."""
     held = set(inside.tolist())
     bank = ArcBank.of(one.arcs() for k, one in enumerate(sentences) if k not in held)
     parser = ArcParser(learner.fit(bank).model_)
@@ -84,7 +84,7 @@ def judge_sentences(
 
 
 def judge(sentence: WordsAndHeads, parser: ArcParser) -> Judgement:
-    """The judgement of one sentence; annotated heads only say which relations are asked for."""
+    """The judgement of one sentence; the annotated heads only select the relations to judge."""
     words, heads = sentence
     parse = parser.parse(list(words))
     upos = sorted({tag for tag, _ in parser.model.tags})

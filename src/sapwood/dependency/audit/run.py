@@ -41,7 +41,7 @@ from sapwood.dependency.audit.posteriors import (
     unpack_judgements,
 )
 from sapwood.dependency.audit.signals import (
-    ArcCounts,
+    ArcFrequencies,
     Disagreements,
     Known,
     Scene,
@@ -109,14 +109,14 @@ class ArcEvidence:
     documents: IntArray  # of each sentence
     folds: IntArray  # of each sentence
     judgements: list[Judgement]
-    counts: ArcCounts = field(init=False)
+    counts: ArcFrequencies = field(init=False)
     nuclei: Nuclei = field(init=False)
     confusions: Confusions = field(init=False)
     disagreements: Disagreements = field(init=False)
     contexts: Contexts = field(init=False)
 
     def __post_init__(self) -> None:
-        self.counts = ArcCounts(self.sentences, self.folds.tolist())
+        self.counts = ArcFrequencies(self.sentences, self.folds.tolist())
         self.spans = [spans_of(one.annotation) for one in self.sentences]
         self.nuclei = Nuclei([one.words for one in self.sentences], self.spans)
         self.disagreements = Disagreements(self.sentences, self.judgements)
@@ -155,7 +155,7 @@ def audit_sentences(
     """
     settings, engine = settings or ArcAuditSettings(), engine or Threads(1)
     evidence, documents = judge_all(located, settings, engine, work)
-    return rank(evidence, located, settings, documents)
+    return rank_findings(evidence, located, settings, documents)
 
 
 def judge_all(
@@ -275,7 +275,7 @@ def score_arc_edits(evidence: ArcEvidence, settings: ArcAuditSettings) -> Scored
     )  # fmt: skip
 
 
-def rank(
+def rank_findings(
     evidence: ArcEvidence,
     located: LocatedSentences,
     settings: ArcAuditSettings,
@@ -338,7 +338,7 @@ def _finding(
 
 
 def _compatible(rows: list[int], scored: Scored) -> list[int]:
-    """Rows of which no two change the tag, or the arc, of one word; the first ones are kept."""
+    """Drop rows that change the tag or the arc of a word that an earlier row changes."""
     taken, kept = set[tuple[bool, int]](), []
     for row in rows:
         edit = scored.clean.edits[row]
@@ -350,7 +350,7 @@ def _compatible(rows: list[int], scored: Scored) -> list[int]:
 
 
 def _elsewhere(k: int, edit: Edit, evidence: ArcEvidence) -> tuple[Elsewhere, ...]:
-    """Other places with the same words, those that are annotated otherwise first."""
+    """Other occurrences of the same words, differently annotated ones first."""
     span = span_elsewhere(evidence.sentences[k].annotation, edit)
     if span is None:
         return ()

@@ -33,7 +33,7 @@ _ROLES = {
 LONGEST = 8  # words of a pair that is compared with other places
 
 
-class ArcCounts:
+class ArcFrequencies:
     """How often arcs and tags are annotated, in all folds but one.
 
     Parameters
@@ -83,7 +83,7 @@ def _arc(words: Sequence[str], annotation: Annotation, k: int) -> tuple[str, str
 
 
 class Disagreements:
-    """How often models would change the same thing in the same way, over all sentences.
+    """Counts of the changes that models suggest over all sentences, by kind of change.
 
     What models change at most places where a word is annotated so is their bias, or a convention of
     the treebank, rather than an error: prepositions that are stranded behind their clause, or a
@@ -115,7 +115,7 @@ class Disagreements:
                 self.annotated.update(annotation_keys(one.words, one.annotation, k))
 
     def signals(self, scene: Scene, edit: Edit) -> list[float]:
-        """Fraction of the other places of the same kind that models would change likewise."""
+        """Fraction of other occurrences of the annotation that models would change in this way."""
         found = []
         for old, change in change_keys(scene.words, scene.annotation, edit):
             is_own = (edit.words[0], change) in self._own[scene.number]
@@ -125,7 +125,7 @@ class Disagreements:
 
 
 def confusion_of(annotation: Annotation, edit: Edit) -> tuple[str, str, str]:
-    """What an edit replaces by what: tags, or relations."""
+    """The confusion of an edit: the old and the new tag or relation."""
     if edit.tag is not None:
         return "tag", edit.old, edit.tag
     kind = "head" if edit.kind == "head" else "relation"
@@ -145,10 +145,10 @@ def annotation_keys(words: Sequence[str], annotation: Annotation, k: int) -> lis
 def change_keys(
     words: Sequence[str], annotation: Annotation, edit: Edit
 ) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """What an edit changes of its first word, and into what: of this word, and of all alike."""
+    """Keys of the change of an edit's first word: for its form, and for all words alike."""
     k = edit.words[0] - 1
     kind = "tag" if edit.is_tag else "head" if edit.kind == "head" else "relation"
-    changed = _changed(annotation, edit, k)
+    changed = _edit_first_word(annotation, edit, k)
     before = [key for key in annotation_keys(words, annotation, k) if key[0] == kind]
     after = [key for key in annotation_keys(words, changed, k) if key[0] == kind]
     return [(old, (*old, *new[2:])) for old, new in zip(before, after, strict=True)]
@@ -170,7 +170,7 @@ def spans_of(annotation: Annotation) -> dict[Span, str]:
 
 
 def pair_of(word: int, head: int) -> Span | None:
-    """The span of a word and its head; None where they are too far apart, or at the root."""
+    """The span of a word and its head; None if it is too long or the head is the root."""
     if not head or abs(head - word) >= LONGEST:
         return None
     return min(word, head) - 1, max(word, head)
@@ -179,7 +179,7 @@ def pair_of(word: int, head: int) -> Span | None:
 def variation_edits(
     number: int, annotated: Annotation, edits: Sequence[Edit], nuclei: Nuclei
 ) -> list[Edit]:
-    """Tags and relations that most other places with the same words annotate otherwise, as edits.
+    """Edits to the tags and relations that most other occurrences of the words have.
 
     Only of words that no other edit is about.
     """
@@ -203,7 +203,7 @@ def variation_edits(
 
 
 def _majority(others: Counter[str], here: str) -> str | None:
-    """The annotation of most other places, if it is not the one here."""
+    """The annotation of most other occurrences, if it differs from this one."""
     if not others:
         return None
     most, n = max(others.items(), key=lambda item: (item[1], item[0]))
@@ -228,7 +228,7 @@ class Scene(NamedTuple):
 
 
 def posteriors_of(scene: Scene, edit: Edit) -> tuple[float, float]:
-    """Posterior of what is annotated of the first word of an edit, and of what is suggested."""
+    """Posteriors of the annotated and of the suggested value for the first word of an edit."""
     k, judgement = edit.words[0] - 1, scene.judgement
     if edit.tag is not None:
         tags = judgement.tags[k]
@@ -243,7 +243,7 @@ def posteriors_of(scene: Scene, edit: Edit) -> tuple[float, float]:
 class Known(NamedTuple):
     """What is known of a treebank besides the judgements of its sentences."""
 
-    counts: ArcCounts
+    counts: ArcFrequencies
     nuclei: Nuclei
     disagreements: Disagreements
     contexts: Contexts
@@ -299,7 +299,7 @@ def signals_of(scene: Scene, edits: Sequence[Edit], known: Known) -> list[list[f
 
 
 def _rivals(annotation: Annotation, edit: Edit) -> tuple[float, float]:
-    """Number of other words that already are what one is to its head: annotated, and suggested.
+    """Number of other dependents in the same role, under the annotation and the suggestion.
 
     A head has at most one subject, one object, one indirect object and one copula.
     """
@@ -319,7 +319,7 @@ def _rivals(annotation: Annotation, edit: Edit) -> tuple[float, float]:
 
 
 def _as_planted(scene: Scene, edit: Edit, known: Known) -> float:
-    """Logarithm of how often errors make such a confusion, by how often the models find it.
+    """Log-ratio of how often errors make a confusion to how often models suggest it.
 
     Relations that parsers never give, and tags that they seldom do, are in many suspected places,
     and in hardly any error that the models find likely.
@@ -328,14 +328,14 @@ def _as_planted(scene: Scene, edit: Edit, known: Known) -> float:
     if kind == "head":
         return 0.0
     n = known.disagreements.confused[kind, old, new]
-    return log((known.confusions.expected(kind, old, new) + 1.0) / (n + 1.0))
+    return log((known.confusions.expected_count(kind, old, new) + 1.0) / (n + 1.0))
 
 
-def _frequencies(scene: Scene, edit: Edit, counts: ArcCounts) -> list[float]:
-    """Log-frequencies of what is annotated and what is suggested, outside the fold."""
+def _frequencies(scene: Scene, edit: Edit, counts: ArcFrequencies) -> list[float]:
+    """Log-frequencies of the annotated and of the suggested value outside the fold."""
     k, fold, words = edit.words[0] - 1, scene.fold, scene.words
     known = log(1 + counts.outside(("word", words[k]), fold))
-    changed = _changed(scene.annotation, edit, k)
+    changed = _edit_first_word(scene.annotation, edit, k)
     values = []
     for annotation in (scene.annotation, changed):
         below, above, side, relation, head = _arc(words, annotation, k)
@@ -353,7 +353,7 @@ def _frequencies(scene: Scene, edit: Edit, counts: ArcCounts) -> list[float]:
     return [known, *values, *(b - a for a, b in zip(values[:4], values[4:], strict=True))]
 
 
-def _changed(annotation: Annotation, edit: Edit, k: int) -> Annotation:
+def _edit_first_word(annotation: Annotation, edit: Edit, k: int) -> Annotation:
     """The annotation with the first word of an edit changed; it need not be a tree."""
     upos = list(annotation.upos)
     heads, relations = list(annotation.heads), list(annotation.relations)
@@ -365,7 +365,7 @@ def _changed(annotation: Annotation, edit: Edit, k: int) -> Annotation:
 
 
 def _elsewhere(scene: Scene, edit: Edit, nuclei: Nuclei) -> tuple[int, int]:
-    """Number of other places with the same words that are annotated alike, and otherwise."""
+    """Number of other occurrences of the words with the same and with other annotations."""
     found, here = elsewhere_of(scene.number, scene.annotation, edit, nuclei)
     same = found[here]
     return same, found.total() - same
@@ -374,7 +374,7 @@ def _elsewhere(scene: Scene, edit: Edit, nuclei: Nuclei) -> tuple[int, int]:
 def elsewhere_of(
     number: int, annotation: Annotation, edit: Edit, nuclei: Nuclei
 ) -> tuple[Counter[str], str]:
-    """Annotations of the words of an edit at other places, and the one here."""
+    """Annotations of other occurrences of an edit's words, and the annotation here."""
     span = span_elsewhere(annotation, edit)
     if span is None:
         return Counter(), NIL
@@ -382,7 +382,7 @@ def elsewhere_of(
 
 
 def is_supported(number: int, annotation: Annotation, edit: Edit, nuclei: Nuclei) -> bool:
-    """Whether several other places have the same words, and all are annotated otherwise."""
+    """Whether the words occur several times elsewhere, always with another annotation."""
     found, here = elsewhere_of(number, annotation, edit, nuclei)
     return not found[here] and found.total() >= LEAST_SUPPORT
 

@@ -217,7 +217,7 @@ class HeadsProblem:
 
 
 def heads_problem(heads: Sequence[int]) -> HeadsProblem | None:
-    """The first reason why heads are no tree with one root; None if they are one.
+    """The first reason why heads are no tree with one root; None for a tree.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from sapwood.corpora.draw import (
     FONT_SIZE,
     LIGHT,
     MARGIN,
-    MAX_DRAWN_WORDS,
+    MAX_PICTURE_WORDS,
     ansi,
     latex_text,
     pixels,
@@ -88,9 +88,9 @@ def _check(arcs: Arcs) -> None:
     if not arcs.is_parsed:
         msg = "the sentence has no arcs to draw: it is not parsed"
         raise SapwoodError(msg, hint="`sapwood depend parse` does")
-    if len(arcs) > MAX_DRAWN_WORDS:
+    if len(arcs) > MAX_PICTURE_WORDS:
         msg = f"too large to draw: {len(arcs):,} words"
-        raise SapwoodError(msg, hint=f"draw sentences of at most {MAX_DRAWN_WORDS:,} words")
+        raise SapwoodError(msg, hint=f"draw sentences of at most {MAX_PICTURE_WORDS:,} words")
 
 
 def _bars(arcs: Arcs) -> list[str]:

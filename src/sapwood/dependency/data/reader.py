@@ -121,7 +121,7 @@ def stream_arcs(
     skipped: list[CorpusError] | None = None,
     left_out: list[str] | None = None,
 ) -> Iterator[Arcs]:
-    """Read sentences one by one, so that only one of them is in memory; an empty file has none.
+    """Stream sentences with one in memory at a time; an empty file yields none.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def stream_partial_arcs(
     skipped: list[CorpusError] | None = None,
     left_out: list[str] | None = None,
 ) -> Iterator[T]:
-    """Read sentences whose heads and relations may be missing, one by one; an empty file has none.
+    """Stream sentences whose heads and relations may be missing; an empty file yields none.
 
     Parameters
     ----------
@@ -337,14 +337,15 @@ def parse_conllu(text: object) -> Arcs:
         msg = f"expected CoNLL-U in a string, not {describe(text)}"
         raise SapwoodTypeError(msg, hint="files are read by sapwood.read_arcs(path)")
     lines, reading = io.StringIO(text), Reading("<text>")
-    sentences = list(read_conllu(lines, reading, has_heads=not _is_headless(text)))
+    sentences = list(read_conllu(lines, reading, has_heads=not is_headless(text)))
     if len(sentences) != 1:
         msg = f"expected one sentence, found {len(sentences)}"
         raise CorpusError(msg, file="<text>", hint="read several with sapwood.read_arcs")
     return sentences[0].arcs()
 
 
-def _is_headless(text: str) -> bool:
+def is_headless(text: str) -> bool:
+    """Whether no word of a CoNLL-U text has a head."""
     rows = (line.split("\t") for line in text.split("\n") if line and line[0] != "#")
     words = [cells for cells in rows if len(cells) == N_CONLLU_COLUMNS and cells[ID].isdecimal()]
     return bool(words) and all(cells[HEAD] == EMPTY for cells in words)

@@ -197,18 +197,18 @@ def lower_arcs(heads: Sequence[int], relations: Sequence[str]) -> tuple[list[int
 
 
 def lift(bank: ArcBank) -> ArcBank:
-    """The same sentences with projective trees, and relations that say how to undo it.
+    """Make all trees projective; relations of lifted words record how to undo it.
 
     Raises
     ------
     CorpusError
         When relations hold the arrow that marks a lifted one.
     """
-    head, relation, relations = lifted(bank)
+    head, relation, relations = lift_columns(bank)
     return replace(bank, head=head, relation=relation, relations=relations)
 
 
-def lifted(bank: ArcBank) -> Columns:
+def lift_columns(bank: ArcBank) -> Columns:
     """Heads, relations and their names after every tree was made projective; see `lift`."""
     if marked := [name for name in bank.relations if LIFTED in name]:
         msg = f"the relation {marked[0]!r} holds the arrow that marks lifted words"

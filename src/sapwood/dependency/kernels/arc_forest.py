@@ -32,7 +32,7 @@ NOTHING = -1
 
 @part
 def _add_edge(edges, n_edges, left, right, one, two):
-    """Append an edge, in twice the room where there is too little."""
+    """Append an edge; the table is doubled when it is full."""
     if n_edges == len(edges):
         more = np.empty((2 * n_edges, 4), np.int32)
         for e in range(n_edges):
@@ -48,7 +48,7 @@ def _add_edge(edges, n_edges, left, right, one, two):
 
 @part
 def _close_node(starts, n_nodes, n_edges, arc_of, arc):
-    """End the node whose edges were added last: its number, or NOTHING where it has none."""
+    """End the node of the last edges: its number, or NOTHING if it has no edges."""
     if starts[n_nodes] == n_edges:
         return NOTHING
     arc_of[n_nodes] = arc
@@ -58,7 +58,7 @@ def _close_node(starts, n_nodes, n_edges, arc_of, arc):
 
 @part
 def _arc_matrix(n, head, modifier):
-    """Number of each arc by head and modifier, NOTHING where there is none."""
+    """Number of each arc by head and modifier; NOTHING for pairs without an arc."""
     number = np.full((n + 1, n + 1), NOTHING, np.int32)
     for a in range(len(head)):
         number[head[a], modifier[a]] = a
@@ -140,7 +140,7 @@ def first_order(n, head, modifier):
 
 @part
 def _second_parts(n, head, modifier, up, first_up, first_down, first_sibling, first_grand):
-    """All parts; of pairs of arcs, those that can be in one projective tree."""
+    """All first- and second-order parts; pairs of arcs only if a projective tree has both."""
     n_arcs = len(head)
     n_parts = first_grand[n_arcs]
     parts = np.full((n_parts, 4), NOTHING, np.int32)
@@ -343,8 +343,8 @@ def _edge_score(edges, e, scores, below):
 def part_posteriors(starts, edges, scores):
     """Log of the sum over all trees, and the posterior of every part.
 
-    The conditional probability of each edge given its node is kept on the way up; on the way down,
-    posteriors are products of these, so that there is one exponential for each edge.
+    The inside pass stores the conditional probability of each edge given its node. In the outside
+    pass posteriors are products of these, so that each edge costs one exponential.
     """
     n_nodes = len(starts) - 1
     inside, given_node = np.empty(n_nodes), np.empty(len(edges))

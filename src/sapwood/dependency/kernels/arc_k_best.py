@@ -8,9 +8,9 @@ Notation
     found          the derivations of a node, best first, as numbers of candidates
 
 The best derivation of every node is known from a pass upwards, so that a node opens with (e, 0, 0)
-for all its edges and looks at no other node. Behind (e, i, j) follow (e, i, j + 1), and
-(e, i + 1, j) where j is 0: every pair of ranks once. Nodes have few edges, and most are asked for
-few derivations: the best candidate is looked for one by one.
+for all its edges and looks at no other node. The successors of (e, i, j) are (e, i, j + 1) and, if
+j is 0, (e, i + 1, j), so that every pair of ranks is generated once. Nodes have few edges and most
+need few derivations, so the best candidate is found by a linear search instead of a heap.
 
 Reference: Huang and Chiang (2005), algorithm 3.
 """
@@ -30,7 +30,7 @@ CLOSED = -2  # waiting, of a node without requests so far
 
 @part
 def _room(table, n):
-    """The table, or one of twice the size with the same rows where n rows fill it."""
+    """The table, copied to twice its size if n rows fill it."""
     if n < len(table):
         return table
     more = np.empty((2 * n, table.shape[1]), table.dtype)
@@ -95,7 +95,7 @@ def _has_next(last, side, edges, candidates):
 
 @part
 def _ask_tails(last, edges, nodes, candidates, asked, depth):
-    """Ask for the derivations of tails that candidates behind this one need."""
+    """Request the derivations of tails that the successors of a candidate need."""
     for side in range(2):
         if _has_next(last, side, edges, candidates):
             tail, rank = edges[candidates[last, EDGE], side], candidates[last, RANK + side] + 1
@@ -139,7 +139,7 @@ def _trace(rank, edges, arc_of, choice, nodes, candidates, found, asked, arcs):
 
 @kernel
 def k_best_trees(n, starts, edges, arc_of, scores, k):
-    """Scores and arcs of the best trees, from the best down; fewer than k where there are not more.
+    """Scores and arcs of the k best trees, best first; fewer if there are fewer trees.
 
     Returns
     -------

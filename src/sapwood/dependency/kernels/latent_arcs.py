@@ -193,7 +193,7 @@ def _children_first(head, order, waiting):
 
 @part
 def _list_children(head, child, sibling):
-    """The first child of each word and the next one of the same head, from left to right."""
+    """First child of each word, and next sibling of each word, from left to right."""
     for i in range(len(head)):
         child[i] = -1
     for back in range(len(head)):

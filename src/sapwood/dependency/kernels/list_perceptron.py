@@ -48,7 +48,7 @@ def follow_lists(
     late_weights,
     time,
 ):
-    """Change weights list by list; the time behind the last one.
+    """Update weights list by list; returns the time after the last list.
 
     Parameters
     ----------

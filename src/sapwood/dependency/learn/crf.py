@@ -293,7 +293,7 @@ class ArcEnsemble(ArcEstimator):
     def _given_vectors(
         self, trainer: ArcTrainer, source: WordSource, jobs: int
     ) -> TrainingVectors | None:
-        """Vectors of the training sentences; None where they do not help on held-out ones."""
+        """Vectors of the training sentences; None if they do not help on held-out sentences."""
         bank = trainer.data.bank
         split = TrialSplit.of(np.diff(bank.offsets).tolist())
         if split is not None:
@@ -316,7 +316,7 @@ class ArcEnsemble(ArcEstimator):
         jobs: int,
         given: TrainingVectors | None,
     ) -> EncoderMember | None:
-        """The networks, with as many passes as there is time for; None without time."""
+        """Train the networks for as many passes as the budget allows; None if it allows none."""
         if self.encoder_passes == 0:
             return None
         settings = ArcNetworkSettings()

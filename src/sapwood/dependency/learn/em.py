@@ -171,7 +171,7 @@ def maximise_arc_counts(model: LatentArcs, counts: StateCounts, smoothing: float
 
 
 def tie_valences(model: LatentArcs, valence: Valence) -> LatentArcs:
-    """Numbers of children as draws whether there is one more: first, and then each time alike.
+    """Tie the number of children to two Bernoulli draws: a first child, and each further child.
 
         p(0) = s0,   p(n) = (1 - s0) (1 - s1)^(n - 1) s1,   the last one: (1 - s0) (1 - s1)^(n - 1)
 

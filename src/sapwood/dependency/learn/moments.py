@@ -73,7 +73,7 @@ class WordParameters(Estimator):
     seed: int = parameter(0, whole(0), "Seed of the random numbers.")
 
     def _place(self, trees: SeenTrees, n_symbols: int) -> tuple[Engine, Placed, ArcCounts]:
-        """The engine, the shards where it has put them, and their counts."""
+        """The engine, the shards placed on it, and their counts."""
         engine = self._engine()
         placed = engine.place(trees.shards(SHARD_WORDS))
         return engine, placed, engine.total(ArcCounts.of, placed, n_symbols)
@@ -251,7 +251,7 @@ class ArcCounts(FieldSums):
 
 @dataclass(frozen=True, eq=False)
 class TripleSums(FieldSums):
-    """Sums over all pairs of a left and a right child of one head; `+` joins shards.
+    """Sums over all pairs of a left and a right child of a head; `+` joins shards.
 
     Attributes
     ----------
@@ -323,7 +323,7 @@ class TripleSums(FieldSums):
 
 @dataclass(frozen=True, eq=False)
 class ChainSums(FieldSums):
-    """Sums over three words in a row, each below the one before it; `+` joins shards.
+    """Sums over chains of three words, each a child of the previous; `+` joins shards.
 
     Attributes
     ----------
@@ -436,7 +436,7 @@ def _arcs(up: IntArray) -> tuple[Any, Any]:
 
 
 def _indicator(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
-    """A sparse matrix with a 1 at each place; columns below 0 are left out."""
+    """A sparse matrix with a 1 in column k of row i; negative columns are skipped."""
     kept = columns >= 0
     ones = np.ones(int(kept.sum()))
     return sparse.csr_array((ones, (rows[kept], columns[kept])), shape=shape)

@@ -64,7 +64,7 @@ class ArcNetworkSettings:
     weights: tuple[float, float] = (0.65, 0.65)
     pretrained_weights: tuple[float, float] = (0.65, 0.7)
     time_fraction: float = 0.95
-    word_seconds: float = 2.7e-4
+    word_seconds: float = 2.5e-4
     step_seconds: float = 0.012
     given_seconds: float = 3e-5
 

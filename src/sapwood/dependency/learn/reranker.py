@@ -279,7 +279,7 @@ class ArcReranker(ArcEstimator):
         return self
 
     def _choose(self, data: RankingData) -> RankingChoice:
-        """Weights; `auto` leaves latent models out where they do not help."""
+        """Choose the weights; `auto` leaves latent models out that do not help."""
         candidates, n_latent = [data], data.dense.shape[1] - len(LIST_FEATURES)
         if self.latent == "auto" and n_latent:
             candidates.insert(0, replace(data, dense=data.dense[:, : len(LIST_FEATURES)]))
@@ -301,7 +301,7 @@ class ArcReranker(ArcEstimator):
         return "xpos" if 1 < len(bank.xpos_names) <= MAX_TRIPLE_TAGS else "upos"
 
     def fold_lists(self, trainer: ArcTrainer, labels: FeatureTable, fold: int) -> FoldLists:
-        """Lists of one fold, by a parser that has learnt from the others."""
+        """Candidate lists of one fold by a parser trained on the other folds."""
         data = trainer.data
         block = FOLD_BLOCK if len(data.bank) >= FOLD_BLOCK * self.list_folds else 1
         is_own = np.arange(len(data.bank)) // block % self.list_folds == fold

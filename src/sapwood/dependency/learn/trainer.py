@@ -26,7 +26,7 @@ from sapwood.core.training_loops import AdaGradPlan, OnPass, run_adagrad
 from sapwood.corpora.eigenwords import Eigenwords
 from sapwood.corpora.vocabulary import Words, hash_of
 from sapwood.dependency.data.bank import ArcBank
-from sapwood.dependency.data.transform import LIFTED, lifted
+from sapwood.dependency.data.transform import LIFTED, lift_columns
 from sapwood.dependency.kernels.arc_layout import Templates
 from sapwood.dependency.model.arc_model import (
     ArcMember,
@@ -217,7 +217,7 @@ def choose_templates(templates: Templates, clusters: WordClusters | None) -> Tem
 
 @dataclass(frozen=True)
 class MemberPlan:
-    """Settings of one member; by default it has the templates of its order."""
+    """Settings of one member; the default templates are those of its order."""
 
     name: str  # for progress
     order: int
@@ -345,7 +345,7 @@ class ArcTrainer:
         trainer = TaggerTrainer(bank, None if embeddings is None else cluster_words(embeddings))
         tagger = trainer.train(np.ones(bank.n_sentences, bool), seed)
         tag = trainer.jackknife(engine, folds, seed)
-        data = TaggedSentences.of(bank, lifted(bank)[0], tag, trainer.word_rows)
+        data = TaggedSentences.of(bank, lift_columns(bank)[0], tag, trainer.word_rows)
         return cls.of(data, tagger, seed)
 
     @classmethod

@@ -81,7 +81,7 @@ class Seen:
 
     @property
     def valence_rows(self) -> tuple[slice, slice] | None:
-        """The symbols that count left and right children; None where they are not seen."""
+        """Rows of symbols that count left and right children; None without valence."""
         if not self.valence:
             return None
         left, right, end = self.column_start[-3:].tolist()
@@ -234,7 +234,7 @@ class DependencyModel(_LatentModel, SavedModel):
     Attributes
     ----------
     seen
-        What is seen of a word: tags, words or both.
+        The observed symbol of a word: its tag, its form or both.
     arcs
         The tables.
     record
@@ -274,7 +274,7 @@ class DependencyModel(_LatentModel, SavedModel):
         return self.arcs.signed_log_weights(self.seen.of(bank))
 
     def features(self, trees: ArcBankLike) -> FloatArray:
-        """Features for a reranker: log of the weight, the same a word, whether it is positive.
+        """Features for a reranker: log-weight, log-weight per word, whether the weight is positive.
 
         Returns
         -------
@@ -357,7 +357,7 @@ class HiddenMarkovModel(_LatentModel, SavedModel):
 
 
 def word_positions(bank: ArcBank) -> IntArray:
-    """Twice the number of each word of a bank, plus 1 where it begins a sentence."""
+    """Twice the vocabulary row of each word of a bank, plus 1 at the start of a sentence."""
     is_first = np.zeros(bank.n_tokens, np.int64)
     is_first[bank.offsets[:-1]] = 1
     return 2 * bank.word.astype(np.int64) + is_first

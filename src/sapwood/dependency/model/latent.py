@@ -197,7 +197,7 @@ class LatentArcs:
         )  # fmt: skip
 
     def with_unknown(self, mass: float) -> LatentArcs:
-        """The same model with a symbol for all unknown ones at the end of the first column.
+        """Add a symbol for unknown words at the end of the first column.
 
         It has the given probability in every state; the others are scaled, so that sums stay.
         """

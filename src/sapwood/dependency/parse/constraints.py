@@ -34,7 +34,7 @@ T = TypeVar("T")
 TagPair = tuple[str, str]  # universal tag, tag of the treebank; `_` for any
 TagRequest = str | TagPair | Mapping[Any, float] | None  # keys are tags or pairs
 ROOT_RELATION = "root"
-TAG_COLUMNS = ("UPOS", "XPOS")
+CONLLU_TAG_COLUMNS = ("UPOS", "XPOS")
 
 
 class PartialArcs(NamedTuple):
@@ -135,7 +135,7 @@ class ArcConstraints:
     def keep_names(
         self, upos: Sequence[str], xpos: Sequence[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Tags of the words, where the given tags replace predicted ones."""
+        """Tags of the words; given tags replace predicted tags."""
         rows = zip(self.names, upos, xpos, strict=True)
         kept = [(u if u != EMPTY else a, x if x != EMPTY else b) for (u, x), a, b in rows]
         universal, own = zip(*kept, strict=True)
@@ -150,7 +150,7 @@ def constrain_arcs(
     heads: Sequence[int | None] | None = None,
     relations: Sequence[str | None] | None = None,
 ) -> ArcConstraints | None:
-    """Check the constraints on a sentence of n words; None where there are none.
+    """Check the constraints on a sentence of n words; None if nothing is constrained.
 
     A word with the relation `root` has the head 0, and no other may be given. A word with another
     relation has not, where another word can be the root.
@@ -235,7 +235,7 @@ def _check_tags(
 
 
 def _entries(n: int, given: Sequence[T | None] | None, name: str) -> Sequence[T | None]:
-    """One entry for each word, None where nothing is given."""
+    """One entry for each word; None for words without a constraint."""
     if given is None:
         return [None] * n
     is_list = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
@@ -253,7 +253,7 @@ def _tag_pair(tag: object, known: tuple[TagPair, ...], place: int) -> TagPair:
     columns = _names_of(known)
     if isinstance(tag, tuple) and len(tag) == 2:
         pair = tuple(EMPTY if name is None else name for name in tag)
-        for name, column, names in zip(pair, TAG_COLUMNS, columns, strict=True):
+        for name, column, names in zip(pair, CONLLU_TAG_COLUMNS, columns, strict=True):
             if name != EMPTY and name not in names:
                 raise _unknown(f"{column} of word {place}", name, names, place)
         return pair[0], pair[1]
@@ -387,7 +387,7 @@ def _crossing(one: int, other: int, heads: Int32Array) -> str:
 
 
 def _find_circle(heads: Int32Array) -> tuple[int, ...]:
-    """The words of the first circle of heads; none, where there is no circle."""
+    """The words of the first cycle of heads; empty without a cycle."""
     walk = np.zeros(len(heads) + 1, np.int64)
     for start in range(1, len(heads) + 1):
         word = start

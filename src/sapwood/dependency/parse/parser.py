@@ -553,7 +553,7 @@ def _number_arcs(
 def _valences(
     model: LatentArcs, valence: tuple[slice, slice] | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Weights of one more child and of no more, for the first and for others, [2, 2, k]."""
+    """Weights of a further child and of stopping, for first and later children, [2, 2, k]."""
     shape = (2, 2, model.n_states)
     if valence is None:
         return np.ones(shape), np.ones(shape)

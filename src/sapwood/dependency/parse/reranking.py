@@ -158,9 +158,9 @@ class RerankedParse:
 
     def __init__(self, parse: ArcParse, lists: CandidateLists, scores: FloatArray) -> None:
         self._parse, self._lists, self._scores = parse, lists, scores
-        self.arcs = self._named(int(scores.argmax()))
+        self.arcs = self._tree(int(scores.argmax()))
 
-    def _named(self, tree: int) -> Arcs:
+    def _tree(self, tree: int) -> Arcs:
         return self._parse.with_heads(self._lists.heads(0)[tree])
 
     @property
@@ -181,7 +181,7 @@ class RerankedParse:
     def k_best(self, k: int) -> list[ScoredArcs]:
         """The k best trees by the reranker's scores, as far as the list goes."""
         order = np.argsort(-self._scores, kind="stable")[:k].tolist()
-        return [ScoredArcs(self._named(tree), float(self._scores[tree])) for tree in order]
+        return [ScoredArcs(self._tree(tree), float(self._scores[tree])) for tree in order]
 
 
 class RerankingParser:

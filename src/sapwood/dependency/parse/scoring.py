@@ -266,7 +266,7 @@ class ArcForest:
 
 @dataclass(frozen=True)
 class ScoredForest:
-    """Arcs with mean posteriors; forest and scores of the only scorer of trees, if there is one."""
+    """Arcs with mean posteriors; with a single scorer of trees also its forest and scores."""
 
     n: int
     head: Int32Array

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from sapwood.core.learner import Method
 
-TASK = "strings"
+STRING_TASK = "strings"
 STRING_METHODS: dict[str, Method] = {
     "spectral": Method(
         "a grammar by singular values",
         ("hankel.learn.unsupervised_wcfg", "UnsupervisedWCFG"),
-        TASK,
+        STRING_TASK,
         usual={"basis": 0.001},
     ),
-    "em": Method("a grammar of probabilities", ("hankel.learn.em_wcfg", "EMWCFG"), TASK),
+    "em": Method("a grammar of probabilities", ("hankel.learn.em_wcfg", "EMWCFG"), STRING_TASK),
     "wfa": Method(
-        "an automaton by singular values", ("hankel.learn.spectral", "SpectralWFA"), TASK
+        "an automaton by singular values", ("hankel.learn.spectral", "SpectralWFA"), STRING_TASK
     ),
 }
 # the same names where the strings have brackets

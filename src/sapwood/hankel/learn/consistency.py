@@ -21,7 +21,7 @@ part of N[i, k, j] is split at m, L[i, m, k, j] where the left one is, with (26)
     N[k, m, j] = sum over i of R[i, k, m, j] + sum over h of L[k, m, j, h],  not of the whole
 
 Any N that is a flow has such R and L, so that these rows constrain nothing; they only weigh in the
-nuclear norm. They are rows where they are asked for.
+nuclear norm. They are rows only if composed contexts are requested.
 
 Solutions are a null space over the N (and R, L) of one length, whatever the symbols are; entries of
 a yield are sums of them. Yields with entries at the same places share everything.

@@ -278,7 +278,7 @@ def shards_of(items: Sequence[Any], sizes: Iterable[int]) -> Iterator[list[Any]]
 
 
 def count_brackets(strings: Sequence[Bracketed], engine: Engine) -> CutCounts:
-    """Cuts of bracketed strings, shard by shard; refused where they do not fit into memory."""
+    """Count the cuts of bracketed strings in shards; an error where they do not fit into memory."""
     sizes = [len(x.words) for x in strings]
     require_memory(
         cut_bytes(sizes, (2 * n - 1 for n in sizes)),
@@ -290,7 +290,7 @@ def count_brackets(strings: Sequence[Bracketed], engine: Engine) -> CutCounts:
 
 
 def count_cuts(strings: Mapping[Inside, float], engine: Engine) -> CutCounts:
-    """All cuts of plain strings, shard by shard; refused where they do not fit into memory."""
+    """Count all cuts of plain strings in shards; an error where they do not fit into memory."""
     sizes = [len(x) for x in strings]
     require_memory(
         cut_bytes(sizes, (n * (n + 1) // 2 if n <= LONGEST_CUT else n + 1 for n in sizes)),

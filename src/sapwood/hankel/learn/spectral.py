@@ -255,7 +255,7 @@ class PrefixBlocks:
 def number_cuts(
     words: IntArray, starts: IntArray, n_symbols: int, weight: FloatArray, *, from_end: bool = False
 ) -> tuple[IntArray, FloatArray]:
-    """Number the prefix before each cut of some strings, or the suffix behind it.
+    """Number the prefix before each cut of some strings, or the suffix after it.
 
     Equal ones have one number. Numbers rise with the length, and among equal lengths in the order
     of the symbols.

@@ -176,7 +176,7 @@ class UnsupervisedWCFG(RankParameters):
             "constraints": problem.n_constraints,
         }  # fmt: skip
         if is_factored:
-            return self._factored(problem, basis, n, info)
+            return self._fit_factors(problem, basis, n, info)
         known = problem.matrix(problem.project(np.zeros(len(problem.rows))))[:, :s]
         noise = sampling_noise(known, info.extra["n_strings"] or np.inf)
         found = self._complete(problem, known, n, noise)
@@ -190,7 +190,7 @@ class UnsupervisedWCFG(RankParameters):
         return operators(factors, matrix[0, :s], columns, matrix[:, s:]), factors.n
 
     def _judge_completion(self, found: Solution, factors: Factors, info: Info) -> None:
-        """Warn where the solver did not converge, or where Lemma 2 does not apply.
+        """Warn if the solver has not converged, or if Lemma 2 does not apply.
 
         Lemma 2 needs rank(H) = rank(H_epsilon): all columns lie in the space of the columns kept.
         """
@@ -219,7 +219,7 @@ class UnsupervisedWCFG(RankParameters):
             return lowrank.fista(problem, factors.n, steps=self.max_steps or PRINTED_STEPS)
         return lowrank.direct(problem, factors.left)
 
-    def _factored(
+    def _fit_factors(
         self, problem: Problem, basis: Basis, n: int | None, info: Info
     ) -> tuple[Operators, int]:
         """Factors of the entries that were seen; A by least squares over their pairs."""
@@ -299,7 +299,7 @@ class _Cells:
         return np.asarray(self.root[:, None] * found)
 
     def _by_length(self, rows: FloatArray) -> FloatArray:
-        """Sums over strings of the same length, where others of that length are a cell."""
+        """Sums of rows by string length, for lengths whose other strings are one cell."""
         sums = np.zeros((len(self.lengths), *rows.shape[1:]))
         has = self.length_of >= 0
         np.add.at(sums, self.length_of[has], rows[has])

@@ -256,7 +256,7 @@ class WeightedGrammar(StringModel):
     def best_brackets(
         self, words: Sequence[str], pairs: PairConstraints | None = None
     ) -> Bracketed:
-        """The brackets with the largest sum of posteriors, where negative ones count as 0.
+        """The brackets with the largest sum of posteriors; negative posteriors count as 0.
 
         A string of the value 0 gets right-branching brackets, or those of its pairs.
 
@@ -362,7 +362,7 @@ class WeightedGrammar(StringModel):
         return drawn
 
 
-N_NAMED = 4  # requests that a message lists
+MOST_NAMED_REQUESTS = 4  # requests that a message lists
 
 
 def _clash_of(pairs: PairConstraints) -> str:
@@ -390,7 +390,7 @@ def _clash_of(pairs: PairConstraints) -> str:
 
     found = clashing(pairs.requests(), [], is_grown=False)
     found.sort(key=lambda request: (request.sign == UNPAIRED, request))
-    names = [str(request) for request in found[:N_NAMED]]
+    names = [str(request) for request in found[:MOST_NAMED_REQUESTS]]
     if more := len(found) - len(names):
         names.append(f"{more:,} more")
     return join_words(names)
@@ -428,7 +428,7 @@ def portions(lengths: IntArray, n_states: int) -> Iterable[tuple[int, int]]:
 def _draw(
     rng: np.random.Generator, start: FloatArray, cumulative: FloatArray, d: int, n: int
 ) -> tuple[list[int], tuple[tuple[int, int, int], ...]] | None:
-    """Symbols and splits of one draw, top down and from left to right; None for a long one."""
+    """Draw the symbols and splits of one string from the top down; None if it is too long."""
     words: list[int] = []
     splits: list[tuple[int, int, int]] = []
     # tasks, the next one last: a state to draw from, or a node to close, with its start and, once

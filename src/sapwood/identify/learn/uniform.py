@@ -77,7 +77,7 @@ class UniformFamily(ABC):
 
     @abstractmethod
     def moments(self, matrix: FloatArray, paths: AnyArray, tables: Tables) -> AnyArray:
-        """Moments M Psi, one row for each row of M; complex where the tables are."""
+        """Moments M Psi, [rows of M, ...]; complex if the tables are complex."""
 
     @abstractmethod
     def maximise(self, old: Tables, counts: Tables) -> dict[str, FloatArray]:
@@ -271,7 +271,7 @@ def em(
 def extrapolate(
     first: UniformTreeModel, second: UniformTreeModel, third: UniformTreeModel
 ) -> UniformTreeModel | None:
-    """Extrapolate EM steps as a geometric series; None where they do not shrink.
+    """Extrapolate EM steps as a geometric series; None if the steps do not shrink.
 
     r = second - first,  v = (third - second) - r,  a = |r| / |v|,  first + 2 a r + a^2 v
     """
@@ -337,7 +337,7 @@ def fit_moments(start: UniformTreeModel, sentences: SentenceCounts, max_length: 
 def _affordable_length(
     family: UniformFamily, sentences: SentenceCounts, max_length: int, n_free: int
 ) -> int:
-    """The largest length such that the moments of all lengths up to it can be fitted."""
+    """The largest length up to which the moments of all lengths can be fitted."""
     order, size, longest = family.order, 0, 0
     for length in sentences.up_to(min(max_length, family.longest), least=order).lengths:
         size += comb(length, order) * sentences.n_words**order * n_free
@@ -366,7 +366,7 @@ class _Columns:
         self.start = np.concatenate(parts)
 
     def tables(self, theta: AnyArray) -> dict[str, AnyArray]:
-        """The tables of free numbers; complex where they are."""
+        """The tables of a vector of free numbers; complex if the numbers are complex."""
         tables, at = {}, 0
         for name, is_free in self.is_free.items():
             weights = np.ones(is_free.shape, dtype=theta.dtype)

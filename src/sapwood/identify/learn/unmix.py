@@ -4,7 +4,7 @@
 ----------------------------------
     pi, T, O    root, child and word tables of the PCFG-IE          [k], [k, k], [d, k]
     A = O T     word below a parent of some state                   [d, k]
-    mu_123(eta) = E[x_1 (x) x_2 (eta . x_3)] for sentences of three words; mu_132, mu_231 likewise
+    mu_123(eta) = E[x_1 (x) x_2 (eta . x_3)] for sentences of three words; others permute 1, 2, 3
     Psi(eta)    = A diag(pi) T' diag(A' eta) A' = mu_123(eta) + mu_132(eta) - mu_231(eta)
 
 1. Unmix Psi(1), and Psi(tau) for random directions tau.
@@ -130,7 +130,7 @@ class _Unmix(HiddenTreeParameters, ABC):
 
     @abstractmethod
     def _unmix_counts(self, counts: SentenceCounts, info: Info) -> dict[str, FloatArray]:
-        """The tables of the closed form, with warnings where they cannot be trusted."""
+        """The tables of the closed form; warns where counts are too few or ill-conditioned."""
 
     def _check_words(self, n_words: int) -> None:
         """Refuse vocabularies that are too small for the family."""
@@ -224,7 +224,7 @@ class UnmixPCFGIE(_Unmix):
 def psi_of_counts(counts: SentenceCounts, eta: FloatArray) -> FloatArray:
     """Psi(eta) of counted sentences, [d, d]."""
     places = (((1, 2), 3), ((1, 3), 2), ((2, 3), 1))
-    return _mean_psi(*(counts.contracted(3, pair, third, eta) for pair, third in places))
+    return _mean_psi(*(counts.contract(3, pair, third, eta) for pair, third in places))
 
 
 def psi_of_tensor(mu_123: FloatArray, eta: FloatArray) -> FloatArray:

@@ -362,7 +362,7 @@ def rank(matrix: IntArray, field: Residues) -> int:
 
 
 def _basis(echelon: IntArray, pivots: list[int], n: int, field: Residues) -> IntArray:
-    """One vector for each column without a pivot: 1 there, minus that column at the pivots."""
+    """Null vectors, one for each free column: 1 there, minus the column at the pivots."""
     free = np.setdiff1d(np.arange(n), pivots)
     basis = np.zeros((n, len(free)), dtype=np.int64)
     basis[free, np.arange(len(free))] = 1
@@ -373,7 +373,7 @@ def _basis(echelon: IntArray, pivots: list[int], n: int, field: Residues) -> Int
 def _rows_outside(
     matrix: IntArray, basis: IntArray, field: Residues, rng: np.random.Generator
 ) -> IntArray:
-    """Rows that do not vanish on the basis; first by one random vector of it, then by all."""
+    """Rows that do not vanish on the basis, tested by one random vector and then by all."""
     if not basis.shape[1]:
         return np.zeros(0, dtype=np.int64)
     mix = rng.integers(1, field.prime, (basis.shape[1], 1))

@@ -29,10 +29,10 @@ Names of moments (section 4.1)
     triples-e1     phi_***e1: every three positions, each in turn having word number 1
     all            the whole sentence
 
-The paper lets positions repeat. A repeated position adds a margin of what is seen already, unless
-the sentence is too short for pairs or triples: then they see all of its positions.
+The paper lets positions repeat. A repeated position adds only a margin of moments already observed,
+unless the sentence is too short for pairs or triples, which then observe all of its positions.
 
-Other positions are named in the same way: `13` for 1 and 3, `1,10` where a position has two digits,
+Other positions are named by their digits: `13` for 1 and 3, `1,10` where a position has two digits,
 `14e2` for the words at 1 where 4 has word 2, and `+` between several: `12+13`, `pairs+123e1`.
 
 Sums over all trees of one length (appendix C.1)
@@ -302,7 +302,7 @@ class Table:
 
     @property
     def n_free(self) -> int:
-        """Non-redundant parameters: the last outcome of each column is one less the others."""
+        """Number of non-redundant parameters: `n_outcomes` - 1 in each column."""
         return (self.n_outcomes - 1) * self.n_columns if self.n_outcome_axes else self.n_columns
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
@@ -341,7 +341,7 @@ def family_of(name: str) -> Family:
 def moments(
     family: Family, parameters: Parameters, length: int, positions: Iterable[tuple[int, ...]]
 ) -> list[Array]:
-    """Moments of several sets of positions; spans that they share are summed once."""
+    """Moments of several sets of positions; common spans are summed once."""
     sums = family.sums(parameters)
     n_words = parameters["words" if "words" in parameters else next(iter(parameters))].shape[0]
     found = []

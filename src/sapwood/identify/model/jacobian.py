@@ -227,7 +227,7 @@ def side_of_pairs(point: Point) -> Iterator[Change]:
 
 
 def circulations(point: Point) -> Iterator[Change]:
-    """F -> F + E with E = -E' and E 1 = 0: more often round a cycle of words, one way."""
+    """F -> F + E with E = -E' and E 1 = 0: add a circulation along a cycle of words."""
     argument = point["argument"]
     root = stationary(argument)
     assert isinstance(root, Dual)

@@ -102,7 +102,7 @@ class UniformTreeModel(SavedModel):
 
     @property
     def n_states(self) -> int:
-        """Hidden states; words, where they are the states."""
+        """Number of hidden states; of words in families without hidden states."""
         return len(self.tables["root"])
 
     @cached_property
@@ -172,7 +172,7 @@ class SentenceCounts:
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[int]], n_words: int) -> SentenceCounts:
-        """Count sentences of any lengths, given as word numbers; empty ones are left out."""
+        """Count sentences of any lengths, given as word numbers; empty sentences are skipped."""
         by_length: dict[int, list[Sequence[int]]] = {}
         for sentence in sentences:
             if len(sentence):
@@ -184,7 +184,7 @@ class SentenceCounts:
     def of_rows(
         cls, rows: IntArray, n_words: int, counts: FloatArray | None = None
     ) -> SentenceCounts:
-        """Count sentences of one length, [n, length]; `counts` where rows stand for several."""
+        """Count sentences of one length, [n, length]; `counts` says how often each row occurs."""
         given = np.ones(len(rows)) if counts is None else counts
         distinct, inverse = _distinct(np.asarray(rows, dtype=np.int64), n_words)
         total = np.bincount(inverse, given, len(distinct)).astype(float)
@@ -254,7 +254,7 @@ class SentenceCounts:
         total = np.bincount(code, self.counts[length], d ** len(positions))
         return np.asarray(total / self.counts[length].sum()).reshape(shape)
 
-    def contracted(
+    def contract(
         self, length: int, pair: tuple[int, int], third: int, eta: FloatArray
     ) -> FloatArray:
         """E[x_i (x) x_j (eta . x_k)], [d, d], without the tensor that it is a slice of."""

@@ -374,12 +374,12 @@ class SortedRun(NamedTuple):
 
 
 def row_type(width: int) -> np.dtype[Any]:
-    """The type of a row of a run: a key, and how often it was seen in one shard."""
+    """The NumPy type of a row of a run: a key and its count in one shard."""
     return np.dtype([("key", np.uint64, (width,)), ("count", np.uint32)])
 
 
 def write_run(shard: TextShard, job: CountJob) -> list[SortedRun]:
-    """Count a shard into a sorted run on disk, unless there is a run of the same text.
+    """Count a shard into a sorted run on disk, unless an earlier call has written this run.
 
     The name of a run has the checksum of its text: the text may have changed since it was counted,
     even where its size and its words are the same.

@@ -130,7 +130,7 @@ class NgramCounts:
         )  # fmt: skip
 
     def hold_out(self, seed: int) -> tuple[NgramCounts, NgramCounts]:
-        """N-grams to learn from, and held-out n-grams, drawn one by one."""
+        """Split into training and held-out n-grams; each occurrence is drawn independently."""
         drawn = draw_held(self.counts, seed)
         if not drawn.any():  # a few sentences: there is nothing to spare
             return self, self
@@ -141,7 +141,7 @@ class NgramCounts:
 
 
 def draw_held(counts: Counts, seed: int) -> Counts:
-    """How many occurrences of each item are held out, drawn one by one."""
+    """Number of held-out occurrences of each item; each occurrence is drawn independently."""
     fraction = min(HELD_FRACTION, MOST_HELD / max(1, int(counts.sum())))
     return np.random.default_rng(seed).binomial(counts, fraction)
 
@@ -258,7 +258,7 @@ def merge_rows(rows: Rows, counts: Counts, n_words: int) -> tuple[Rows, Counts]:
 
 
 def count_ngram_keys(found: Words, n_lead: int, order: int, bits: int) -> tuple[Keys, Counts]:
-    """The key of every different n-gram of `ngrams_of`, sorted, and how often it is there."""
+    """Sorted keys of the distinct n-grams of `ngrams_of`, and their counts."""
     keys = pack_rows(ngrams_of(found, order, n_lead), bits)
     if keys.shape[1] > 1:
         return merge_keys([(keys, np.ones(len(keys), np.int64))])
@@ -268,14 +268,14 @@ def count_ngram_keys(found: Words, n_lead: int, order: int, bits: int) -> tuple[
 
 
 def table_of(words: tuple[str, ...], rows: Rows, counts: Counts, *, is_stream: bool) -> NgramCounts:
-    """Counts of n-grams, with counts of words: each word ends one n-gram wherever it is seen."""
+    """Counts of n-grams with counts of words: each occurrence of a word ends one n-gram."""
     seen = np.bincount(rows[:, 0], counts, len(words)).astype(np.int64)
     seen[END] = 0
     return NgramCounts(words, seen, rows, counts, is_stream)
 
 
 def share_seen(counts: NgramCounts, others: NgramCounts) -> float:
-    """Fraction of the n-grams of one text that also occur in another, both in the same words."""
+    """Fraction of the n-grams of one text that also occur in another with the same vocabulary."""
     bits = bits_for(len(counts.words))
     mine, theirs = pack_rows(counts.rows, bits), pack_rows(others.shorten(counts.order).rows, bits)
     both = np.concatenate([mine, theirs])
@@ -309,7 +309,7 @@ def save_counts(counts: NgramCounts | SortedRuns, path: Path) -> int:
 
 
 def _row_groups(parts: Iterable[tuple[Rows, Counts]], order: int) -> Iterator[tuple[Rows, Counts]]:
-    """The same rows in portions that do not depend on how they came, each good until the next."""
+    """Regroup rows into portions of a fixed size; each is valid until the next one is drawn."""
     rows, seen = np.empty((MAX_GROUP, order), np.uint32), np.empty(MAX_GROUP, np.int64)
     filled = 0
     for part in parts:

@@ -189,7 +189,7 @@ class HeldPairs:
         return pair_mix(states.r, states.s, self.before, self.after)
 
     def value(self, states: BigramStates) -> float:
-        """Mean log-probability, smoothed a little; 0 where no pair of known words is held out."""
+        """Mean log-probability of the pairs, interpolated with single words; 0 without pairs."""
         if not len(self.counts):
             return 0.0
         mixed = (1 - STOP_WEIGHT) * self.mix(states) + STOP_WEIGHT * self.u[self.after]
@@ -197,7 +197,7 @@ class HeldPairs:
 
 
 def follow_counts(rows: npt.NDArray[np.uint32], counts: IntArray, n: int) -> sparse.csr_array:
-    """c[x, y] of the pairs that end n-grams; n-grams of one word are left out."""
+    """Counts c[x, y] of the last two words of n-grams; n-grams of one word are left out."""
     is_pair = rows[:, 1] != NOTHING
     x, y = rows[is_pair, 1].astype(np.int64), rows[is_pair, 0].astype(np.int64)
     return sparse.csr_array((counts[is_pair].astype(float), (x, y)), shape=(n, n))
@@ -340,7 +340,7 @@ def join_blocks(blocks: list[BigramStates]) -> BigramStates:
 
 
 def smoothing_weights(states: BigramStates, counts: NgramCounts, held: HeldPairs) -> FloatArray:
-    """The weight of single words after each word, by how often it was seen, from held-out text.
+    """Weights of single words after each word, by EM on held-out pairs in bins of word counts.
 
     A bin starts with one pair of either kind, so that unseen bins are half and half.
     """
@@ -362,7 +362,7 @@ def smoothing_weights(states: BigramStates, counts: NgramCounts, held: HeldPairs
 
 
 class StatePlan(NamedTuple):
-    """How many states EM learns, in how many blocks, for how long, and where it runs."""
+    """Settings of EM: states, blocks, iterations, prior, seed, and the device or engine."""
 
     n_states: int
     n_blocks: int | None  # None for one for every `BLOCK_STATES` states, at most `MOST_BLOCKS`

@@ -87,7 +87,7 @@ class DevicePairs:
 
 
 def import_torch(device: str) -> Any:
-    """The module of PyTorch; refused where it is not installed or lacks the device."""
+    """Import PyTorch; an error where it is not installed or does not know the device."""
     try:
         import torch
     except ImportError as error:

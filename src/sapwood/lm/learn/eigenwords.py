@@ -8,22 +8,22 @@ Notation (Dhillon et al. 2011 and 2012; square roots as Stratos et al. 2015 have
     a          1/2: all counts are taken to this power before anything else
 
     cca        U = C_ww^-1/2 times left singular vectors of C_ww^-1/2 C_wc C_cc^-1/2
-    two-step   first CCA of what is left of a word and what is right of it, then of the word and
+    two-step   first CCA of the left neighbours of a word and its right ones, then of the word and
                the k best directions of both
     bigram     left singular vectors of N_1, words given the next one
     lr-mvl     two-step with all words on each side, exponentially smoothed: from vectors A, smooths
-               L and R of the vectors around each place; CCA of L and R gives states; CCA of words
-               and states gives a new A; again and again (Dhillon, Foster and Ungar 2011, LR-MVL)
+               L and R of the vectors around each position; CCA of L and R gives states; CCA of
+               words and states gives a new A, and so on (Dhillon, Foster and Ungar 2011, LR-MVL)
 
-The first three are made of the N_d, which add; text is read twice and never held. LR-MVL reads the
-numbers of the words from a temporary file, once for every iteration.
+The first three are computed from the N_d, which add up over shards; the text is read twice and is
+never in memory as a whole. LR-MVL reads word numbers from a temporary file in every iteration.
 
 Notation of smooths (Dhillon, Foster and Ungar 2011)
 ----------------------------------------------------
     A       vectors of words                                                        [n, k]
-    L_t     smooths of the words before place t, one for each rate a, in one row    [r k]
+    L_t     smooths of the words before position t, one for each rate a, in one row    [r k]
             L_t = (1 - a) L_(t-1) + a A[w_(t-1)],   0 at the start of a sentence
-    R_t     the same of the words behind it, from the end of the sentence
+    R_t     smooths of the words after position t, from the end of the sentence back    [r k]
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ class ContextCounts:
     words : [n]
         Rows of a vocabulary.
     pairs
-        For distances 1, 2, ...: sparse [n, n], a word and the word so many places behind it, in the
-        same sentence.
+        For each distance d = 1, 2, ...: sparse [n, n] counts of a word and the word d positions
+        after it in the same sentence.
     """
 
     n_sentences: int
@@ -181,7 +181,7 @@ class ContextCounts:
 
 
 def vocabulary_rows(sentences: Sentences, vocabulary: Vocabulary) -> tuple[IntArray, IntArray]:
-    """Rows of the words of a shard, one sentence after the other, and where sentences start."""
+    """Vocabulary rows of all words of a shard, and the offsets of its sentences."""
     rows = np.concatenate([_rows(words, vocabulary) for words in sentences])
     return rows.astype(np.int32), starts_of([len(words) for words in sentences])
 

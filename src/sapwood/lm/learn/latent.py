@@ -50,7 +50,7 @@ NGRAM_WORD = 45  # bytes for each word of each n-gram while levels are interpola
 # parameters that a model's record has, and their names there
 RECORDED = {"order": "order", "n_states": "states", "n_blocks": "blocks", "seed": "seed"}
 DEVICE = Domain("cpu or a name that PyTorch knows, such as cuda", lambda x: isinstance(x, str))
-DEVICE_WORDS = "Where EM runs: cpu, or cuda for a GPU, which rounds in another way."
+DEVICE_WORDS = "Where EM runs: cpu, or cuda for a GPU, whose rounding differs."
 BLOCKS_WORDS = (
     "Blocks of states that are learnt separately, each from its own start; 1 is the plain model, "
     "None takes one for every 32 states, at most 8."

@@ -93,7 +93,7 @@ class LanguageModel(SavedModel):
         return ngrams_of(sequence, self.order, len(before) if self.is_stream else 0)
 
     def log_prob(self, words: Sequence[str]) -> float:
-        """Natural logarithm of a sentence's probability, its end included where there are ends."""
+        """Natural log-probability of a sentence, with its end unless the text is a stream."""
         return float(self.log_probs(self.rows_of(words)).sum())
 
     def next_log_probs(self, context: Sequence[str]) -> FloatArray:

@@ -14,7 +14,7 @@ Inside Kneser-Ney, u is that of its single words, and p(y | x) what its pairs ba
 
 Mixtures of members k have weights by how often a context c was seen:
 
-    bin(c)          floor(log2(1 + times the last word was seen)) and the same of the last two
+    bin(c)          floor(log2(1 + n)) of the counts n of the last word and of the last two words
     lam[bin, k]     weights, rows sum to 1                                     [n_bins, n_members]
 
     p(y | c) = sum over k of lam[bin(c), k] p[k](y | c)
@@ -419,14 +419,16 @@ class MixtureModel(LanguageModel):
         return self.bins.bin(rows), p
 
     def to_file(self) -> FileContents:
-        """The arrays of all members, each behind its number, and those of the weights."""
+        """The arrays of all members, prefixed with the member's index, and the weights."""
         arrays: dict[str, npt.NDArray[Any]] = {
             "weights": self.weights, "word_bins": self.bins.words,
             "pairs": self.bins.pairs, "pair_bins": self.bins.pair_bins,
         }  # fmt: skip
         headers: list[dict[str, Any]] = []
+        trigrams = [x if isinstance(x, LatentTrigramModel) else None for x in self.members]
         for k, member in enumerate(self.members):
-            if (owner := self._owner_of(member)) is not None:
+            owner = next((i for i, x in enumerate(trigrams) if x and x.bigram is member), None)
+            if owner is not None:
                 headers.append({"kind": "BigramModel", "inside": owner})
                 continue
             inner, header = member.to_file()
@@ -435,13 +437,6 @@ class MixtureModel(LanguageModel):
             headers.append({"kind": type(member).__name__, **header})
         own = {"words": list(self.words), "members": headers, "record": dict(self.record)}
         return FileContents(arrays, own)
-
-    def _owner_of(self, member: LanguageModel) -> int | None:
-        """The index of the trigram member that backs off to this one and has its arrays."""
-        for k, other in enumerate(self.members):
-            if isinstance(other, LatentTrigramModel) and other.bigram is member:
-                return k
-        return None
 
     @classmethod
     def from_file(cls, contents: FileContents) -> Self:

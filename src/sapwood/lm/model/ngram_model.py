@@ -147,15 +147,17 @@ class NgramModel(LanguageModel):
                     raise ModelFormatError(f"{name}_{k + 1} has {len(array)} entries")
         record = read_record(header.get("record", {}))
         model = cls(words, keys, p, b, read_flag(header["is_stream"], "is_stream"), record)
-        if not header.get("has_states"):  # whoever has states looks at the sums with them
-            # Models of ARPA files had no record before they said that they are such.
+        if not header.get(
+            "has_states"
+        ):  # models with states check the sums together with the states
+            # Models converted from ARPA files by early versions have no record.
             is_foreign = not record or record.get("method") == ARPA_METHOD
             require_sums(keys, p, b, model.can_follow, is_foreign=is_foreign)
         return model
 
 
 def find_ngrams(keys: Iterable[Keys], n_words: int, rows: Rows) -> list[IntArray]:
-    """The number of the n-gram of each order that ends a row; -1 where there is none.
+    """Index of the n-gram of each order that ends a row; -1 where the model does not have it.
 
     Parameters
     ----------
