@@ -46,7 +46,7 @@ from sapwood.constituency.learn.features import (
 )
 from sapwood.constituency.learn.pcfg import OnPlainGrammar, Trainable
 from sapwood.constituency.learn.training_data import TrainingData
-from sapwood.core.arrays import BoolArray, FieldRows, FieldSums, FloatArray, IntArray, group_rows
+from sapwood.core.arrays import BoolArray, FieldRows, FieldSums, FloatArray, IntArray
 from sapwood.core.learner import (
     ANYTHING,
     FLAG,
@@ -218,7 +218,8 @@ def rule_tensors(
     """
     ranks, parts, count = [], [np.zeros(0)], layout.seen
     rule_of, Z, Y, W = instances
-    rows_of = group_rows(rule_of, len(layout.rules))
+    order = np.argsort(rule_of, kind="stable")
+    first = np.searchsorted(rule_of[order], np.arange(len(layout.rules) + 1))
     # a part of a treebank shares the inventory of the whole; the grammar has the rules seen
     for r in np.flatnonzero(count).tolist():
         a, b, c = layout.rules[r].tolist()
@@ -227,7 +228,7 @@ def rule_tensors(
         sigma = means.sigma[a, :i]
         label = LabelMeans(means.z[a, :i], means.y[b, :j], means.y[c, :k])
         if layout.keeps[r]:
-            at = rows_of[r]
+            at = order[first[r] : first[r + 1]]
             z, y, w = Z[at, :i], Y[at, :j], W[at, :k]
             label = label._replace(z=label.z * probability)
             tensor = factored_tensor(z / sigma * probability, y, w, label, shrinkage)
@@ -301,9 +302,10 @@ def _rule_sums(
 ) -> FloatArray:
     """Concatenate the sums of all rules that do not keep their instances."""
     flat = np.zeros(int(layout.start[-1]))
-    for r, at in enumerate(group_rows(rows.rule, len(layout.rules))):
-        if layout.keeps[r] or not len(at):
-            continue
+    order = np.argsort(rows.rule, kind="stable")
+    first = np.searchsorted(rows.rule[order], np.arange(len(layout.rules) + 1))
+    for r in np.flatnonzero((np.diff(first) > 0) & ~layout.keeps).tolist():
+        at = order[first[r] : first[r + 1]]
         a, b, c = m[layout.rules[r]].tolist()
         z, y, w = Z[rows.parent[at], :a], Y[rows.left[at], :b], Y[rows.right[at], :c]
         parts = [part.ravel() for part in RuleSums.of(z, y, w)]
