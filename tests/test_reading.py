@@ -31,6 +31,7 @@ QUESTIONS = {
     "How many hidden states?": ("guides/train-a-parser.md#choose-a-method", "How many states"),
     "What does my parser get wrong?": ("guides/evaluate.md#what-is-wrong", "--errors"),
     "Where are the errors in my treebank?": ("guides/audit.md", "sapwood audit"),
+    "How do I annotate trees in a browser?": ("guides/annotate.md", "sapwood serve --project"),
     "What does a hidden state stand for?": (
         "guides/see-what-was-learnt.md#on-the-command-line",
         "inspect",

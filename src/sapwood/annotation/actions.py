@@ -77,7 +77,7 @@ def whole_number(action: Action, name: str, least: int, most: int) -> int:
 
 
 def span_of(action: Action, n: int, first: str = "start", last: str = "end") -> tuple[int, int]:
-    """The words of an action, first word and the one behind the last."""
+    """The words of an action, first word and the one after the last."""
     start = whole_number(action, first, 0, n - 1)
     return start, whole_number(action, last, start + 1, n)
 

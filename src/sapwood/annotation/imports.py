@@ -39,7 +39,7 @@ def read_text(
 
 
 def read_raw(content: str, document: str, spell: Callable[[str], str]) -> Imported:
-    """One sentence a line, words separated by blanks."""
+    """One sentence per line, words separated by blanks."""
     lines = (split_words(line) for line in content.split("\n"))
     return _keep((([spell(word) for word in words], None) for words in lines), document)
 

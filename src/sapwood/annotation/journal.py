@@ -1,4 +1,4 @@
-"""The journal of a project: one action a line, on the disk before it is answered.
+"""The journal of a project: one action per line, on the disk before it is answered.
 
 A process that is killed while it writes leaves a line without its end, which was never answered:
 it is cut off when the journal is opened again. Everything else of a project follows from the
@@ -37,7 +37,7 @@ class Entry:
     sentence
         The id of the sentence that it changed.
     action
-        What was asked; `{"type": "undo", "of": n}` and `redo` name the entry that they are about.
+        The request; `{"type": "undo", "of": n}` and `redo` name the entry that they are about.
     before, after
         The states of the sentence.
     """
@@ -84,7 +84,7 @@ def json_line(row: Mapping[str, Any]) -> bytes:
 
 
 def read_rows(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The objects of a file, one a line, and the size of what is whole.
+    """The objects of a file, one per line, and the size of what is whole.
 
     A last line without its end is no part of the file.
 

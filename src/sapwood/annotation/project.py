@@ -5,7 +5,7 @@
     journal.jsonl     every action, on the disk before it is answered
     trees.mrg         the accepted trees in the order of the document, or trees.conllu
 
-The trees follow from the sentences and the journal, and are written anew where they differ from
+The trees follow from the sentences and the journal, and are written again where they differ from
 them when the project is opened.
 """
 
@@ -255,7 +255,7 @@ class Project:
         revision
             The one that the window has seen.
         action
-            What was asked, for the journal.
+            The request, for the journal.
         change
             Makes the new state from the current one.
 
@@ -337,7 +337,7 @@ class Project:
     # -- sentences and settings -------------------------------------------------------------------
 
     def add(self, sentences: Iterable[ProjectSentence]) -> list[str]:
-        """Add sentences behind the others; they get ids of the project, which are returned."""
+        """Add sentences after the others; they get ids of the project, which are returned."""
         with self.lock:
             n = len(self.sentences)
             added = [replace(one, id=f"s{k}") for k, one in enumerate(sentences, n + 1)]
@@ -385,7 +385,7 @@ class Project:
             self.trouble = f"{error}; the journal has all trees, and the next action tries again"
 
     def _mend_trees(self) -> None:
-        """Write the trees anew where they differ from the journal; keep what others wrote there."""
+        """Rewrite the trees that differ from the journal; keep what others wrote there."""
         now = b"".join(self._rows(self._states))
         file = self.trees_file
         found = file.read_bytes() if file.exists() else None
@@ -413,7 +413,7 @@ class Project:
 
 
 def row_of(kind: str, sentence_id: str, tree: str) -> str:
-    """A tree as it stands in the file of trees, with its line ends."""
+    """A tree as it is in the file of trees, with its line ends."""
     return f"{tree}\n" if kind == TREES else f"# sent_id = {sentence_id}\n{tree}\n\n"
 
 

@@ -167,7 +167,7 @@ def plot_spectrum(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def plot_reliability(path: Path, found: dict[str, Any]) -> None:
-    """Share of right phrases against their probability, and below how many there are."""
+    """Fraction of correct phrases against their probability, and below how many there are."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.5, 6.5), dpi=150, layout="constrained")

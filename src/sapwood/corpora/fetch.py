@@ -6,13 +6,13 @@ Fetching downloads, verifies, converts, and writes one ready-made file for each 
     HOME/NAME/train.mrg ...   what the readers take; every file is written whole or not at all
     HOME/NAME/fetched.json    written last: says that all of it is there
 
-Trees are written as published, one a line: traces and function tags stay, and are cut when a model
-is trained (`sapwood.corpora.tree`). Only what is not part of the tree goes: wrappers and codes of
-Penn-historical files, and lemmas. Which corpora there are stands in `registry_data/`: `corpora.tsv`
-has one line for each, and `NAME.tsv` its files with path, SHA-256, bytes and split. Where the
-checksums of the originals are not known, both are `-`, and lines with the path `=` have SHA-256 and
-bytes of what is written for a split; of CoNLL-U only the columns that Sapwood learns from count
-(`basic_columns`).
+Trees are written as published, one per line: traces and function tags stay, and are cut when a
+model is trained (`sapwood.corpora.tree`). Only what is not part of the tree goes: wrappers and
+codes of Penn-historical files, and lemmas. Which corpora there are stands in `registry_data/`:
+`corpora.tsv` has one line for each, and `NAME.tsv` its files with path, SHA-256, bytes and split.
+Where the checksums of the originals are not known, both are `-`, and lines with the path `=` have
+SHA-256 and bytes of what is written for a split; of CoNLL-U only the columns that Sapwood learns
+from count (`basic_columns`).
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def convert_dp(text: str, name: str, skipped: Skipped) -> Iterator[str]:
 
 
 def convert_tagged(text: str, name: str, skipped: Skipped) -> Iterator[str]:
-    """Pass on sentences of `word/tag`, one a line, with single blanks."""
+    """Pass on sentences of `word/tag`, one per line, with single blanks."""
     return (" ".join(line.split()) + "\n" for line in text.split("\n") if line.strip())
 
 

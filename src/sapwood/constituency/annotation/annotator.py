@@ -43,16 +43,16 @@ class TreeAnnotator:
     Parameters
     ----------
     suggester
-        Makes trees of sentences by a model; None before there is one. It may be set anew.
+        Makes trees of sentences by a model; None before there is one. It may be set again.
     """
 
     kind = TREES
     export_formats: Sequence[ExportFormat] = (
-        ExportFormat("brackets", "Penn brackets, one tree a line", ".mrg"),
+        ExportFormat("brackets", "Penn brackets, one tree per line", ".mrg"),
         ExportFormat("conllu", "CoNLL-U, by head rules", ".conllu"),
-        ExportFormat("json", "JSON, one tree a line", ".jsonl"),
+        ExportFormat("json", "JSON, one tree per line", ".jsonl"),
         ExportFormat("latex", "LaTeX, for the package forest", ".tex"),
-        ExportFormat("words", "words, one sentence a line", ".txt"),
+        ExportFormat("words", "words, one sentence per line", ".txt"),
     )
 
     def __init__(self, suggester: Suggester | None = None) -> None:

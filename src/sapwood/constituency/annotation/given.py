@@ -2,7 +2,7 @@
 
 Notation
 --------
-    span     (first word, the word behind the last), words counted from 0
+    span     (first word, the position after the last), words counted from 0
     chain    the labels over a span, outermost first
 """
 

@@ -295,7 +295,7 @@ class AnnotationGrammar:
 
 
 def spread(keys: Sequence[Key], most: int) -> list[Key]:
-    """At most so many keys, at equal distances.
+    """At most the given number of keys, at equal distances.
 
     >>> spread([1, 2, 3, 4, 5, 6], 3)
     [1, 3, 5]

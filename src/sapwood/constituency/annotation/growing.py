@@ -1,12 +1,12 @@
 """`GrowingTreebank`: sums of counts to which trees are added, and from which they are removed.
 
-A tree is made binary and packed once, when it is added. Its counts are whole numbers that are added
+A tree is binarised and packed once, when it is added. Its counts are whole numbers that are added
 to the sums, and subtracted when the tree is removed, so that no other tree is read again and
 
     sums(add t, then remove t) = sums                                  exactly
     sums(add s, then add t)    = sums(add t, then add s)               exactly
 
-How a tree is made binary depends on the tree alone: the rules for heads are fixed beforehand.
+The binarisation depends on the tree alone: the rules for heads are fixed beforehand.
 Learners see symbols, words and rules in the order of their names, so that what is learnt depends on
 the trees and their keys, but not on the order in which they came or on trees that are gone.
 """
@@ -125,7 +125,7 @@ class GrowingTreebank:
     Parameters
     ----------
     transform
-        How trees are made binary; its `heads` are `penn` or `generic`, since `auto` would depend on
+        The binarisation; its `heads` are `penn` or `generic`, since `auto` would depend on
         the trees that came first.
 
     Examples

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 LEAST_TAGS = 0.05  # least ratio to the current tree of one that differs in tags alone
 Node = tuple[
     str, int, int, bool
-]  # label, first word, the word behind the last, whether it is a tag
+]  # label, first word, the position after the last, whether it is a tag
 
 
 class Suggester:

@@ -42,14 +42,14 @@ class ArcAnnotator:
     Parameters
     ----------
     suggester
-        Makes trees of sentences by a model; None before there is one. It may be set anew.
+        Makes trees of sentences by a model; None before there is one. It may be set again.
     """
 
     kind = DEPENDENCIES
     export_formats: Sequence[ExportFormat] = (
         ExportFormat(CONLLU, "CoNLL-U", ".conllu"),
-        ExportFormat("json", "JSON, one tree a line", ".jsonl"),
-        ExportFormat("words", "words, one sentence a line", ".txt"),
+        ExportFormat("json", "JSON, one tree per line", ".jsonl"),
+        ExportFormat("words", "words, one sentence per line", ".txt"),
     )
 
     def __init__(self, suggester: ArcSuggester | None = None) -> None:

@@ -207,7 +207,7 @@ def neighbour_frequencies(counts: ArcCounts) -> tuple[sparse.csr_array, FloatArr
     Returns
     -------
     [n, 4 n], [n], [4 n]
-        Shares of all pairs, which sum to 1.
+        Fractions of all pairs, which sum to 1.
     """
     pairs = sparse.hstack([counts.left, counts.right, counts.left.T, counts.right.T], format="csr")
     pairs = pairs / max(float(pairs.sum()), 1.0)
