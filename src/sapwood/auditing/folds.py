@@ -1,6 +1,6 @@
 """Folds of whole documents, so that no document is judged by models that have learnt from it.
 
-Finished folds are kept in files, so that an interrupted audit goes on with the missing ones.
+Finished folds are kept in files, so that an interrupted audit continues with the missing ones.
 """
 
 from __future__ import annotations
