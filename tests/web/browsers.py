@@ -143,4 +143,4 @@ def tab(browser: Any, server: Server, width: int = 1280, **options: Any) -> Iter
     page = Page(context, server)
     yield page
     context.close()
-    assert not page.troubles
+    assert not page.troubles, page.troubles

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.annotation.seen import SeenAnnotations, Variation
 from sapwood.auditing.nuclei import Span
+from sapwood.core.errors import SapwoodError
 from sapwood.corpora.tree import ROOT, Tree
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def label_states(model: Model, label: str) -> list[dict[str, Any]]:
     -------
     list
         For each state `share`, `words` (or rules of a phrase) and `contexts`, commonest first;
-        empty where no member has states with probabilities.
+        empty where no member has states with probabilities, or the model has no such label.
     """
     from sapwood.constituency.report.states import StateAtlas
 
@@ -104,7 +105,10 @@ def label_states(model: Model, label: str) -> list[dict[str, Any]]:
         if not (member.has_rules and grammar.is_probabilistic) or grammar.is_plain:
             continue
         atlas = StateAtlas(member, N_ROWS)
-        cards = [card for card in atlas.cards(label) if len(card["rows"]) > 1][:1]
+        try:
+            cards = [card for card in atlas.cards(label) if len(card["rows"]) > 1][:1]
+        except SapwoodError:  # a label that a person has made, and no model has
+            return []
         return [
             {
                 "share": round(float(row["share"]), 4),
