@@ -114,6 +114,16 @@ class FieldSums:
         return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
+@dataclass(frozen=True, eq=False)
+class FieldRows:
+    """Arrays with a row for each of some items; `+` appends the rows of the next shard."""
+
+    def __add__(self, other: Self) -> Self:
+        both = {each.name: [getattr(one, each.name) for one in (self, other)]
+                for each in fields(self)}  # fmt: skip
+        return replace(self, **{name: np.concatenate(pair) for name, pair in both.items()})
+
+
 class RaggedBank(ABC, Generic[T_co]):
     """A sequence of items, each some rows of columns; slices share everything and copy nothing.
 

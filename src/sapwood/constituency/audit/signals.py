@@ -204,6 +204,7 @@ def signals_of(
     for edit in edits:
         i, j = edit.span
         own = set() if edit.is_tag else set(edit.removed)
+        known = posterior.tags if edit.is_tag else posterior.brackets
         others = [value for b, value in logs if b not in own]
         near = [v for b, v in logs if b not in own and b[1] <= j and b[2] >= i]
         low, high = max(0, i - _REACH), min(len(tag_logs), j + _REACH)
@@ -219,7 +220,8 @@ def signals_of(
             [
                 log_odds(posterior.annotated(edit)),
                 log_odds(posterior.suggested(edit)),
-                _most_probable(edit, posterior),
+                # the most probable of the annotated brackets
+                log_odds(max((known.get(b, 0.0) for b in edit.removed), default=0.5)),
                 (sum_logs if len(others) == len(logs) else sum(others)) / max(1, len(others)),
                 tags_but / n_tags,
                 sum(near) / max(1, len(near)),
@@ -239,12 +241,6 @@ def signals_of(
             ]
         )
     return rows
-
-
-def _most_probable(edit: Edit, posterior: Posterior) -> float:
-    """Log-odds of the most probable of the annotated brackets."""
-    p = posterior.tags if edit.is_tag else posterior.brackets
-    return log_odds(max((p.get(b, 0.0) for b in edit.removed), default=0.5))
 
 
 def _lexical(edit: Edit, sentence: Sentence, counts: FoldCounts) -> tuple[float, float, float]:

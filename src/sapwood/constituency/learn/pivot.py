@@ -51,7 +51,7 @@ from sapwood.constituency.learn.features import (
 from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable, dev_trees
 from sapwood.constituency.learn.registry import EMParameters
 from sapwood.constituency.learn.training_data import TrainingData
-from sapwood.core.arrays import FloatArray, IntArray, group_rows, sum_rows
+from sapwood.core.arrays import FieldRows, FloatArray, IntArray, group_rows, sum_rows
 from sapwood.core.errors import SapwoodWarning
 from sapwood.core.learner import StateParameters, between, one_of, parameter
 from sapwood.execute import Engine, Placed
@@ -278,7 +278,7 @@ class LikelyStates:
 
 
 @dataclass(frozen=True, eq=False)
-class RuleInstances:
+class RuleInstances(FieldRows):
     """Instances of some rules; `+` appends those of the next shard.
 
     Attributes
@@ -293,11 +293,6 @@ class RuleInstances:
     y: FloatArray
     x: FloatArray
     weight: FloatArray
-
-    def __add__(self, other: RuleInstances) -> RuleInstances:
-        names = ("rule", "z", "y", "x", "weight")
-        pairs = ((getattr(self, name), getattr(other, name)) for name in names)
-        return RuleInstances(*map(np.concatenate, pairs))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ deviations for all others.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
@@ -325,18 +325,13 @@ class _Found:
                 ),
                 "examples": [
                     {"words": words, "start": span[0], "end": span[1], "share": round(share, 4)}
-                    for share, words, span in _surest(self.best[state].values())
+                    for share, words, span in sorted(  # short sentences first of equally sure ones
+                        self.best[state].values(), key=lambda row: (-round(row[0], 2), len(row[1]))
+                    )[:N_STATE_EXAMPLES]
                 ],
             }
             for state in range(len(self.total))
         ]
-
-
-def _surest(
-    found: Iterable[tuple[float, list[str], tuple[int, int]]],
-) -> list[tuple[float, list[str], tuple[int, int]]]:
-    """The surest ones, short sentences first where they are equally sure."""
-    return sorted(found, key=lambda each: (-round(each[0], 2), len(each[1])))[:N_STATE_EXAMPLES]
 
 
 def _head_words(tree: Tree, heads: str) -> dict[tuple[int, int], str]:
