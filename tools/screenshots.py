@@ -85,6 +85,13 @@ def annotate(page: Page, server: Server) -> None:
 
     trees = [str(tree) for tree in list(bundled_treebank("train"))[:N_ACCEPTED]]
     _open_desk(page, server, "trees", trees, "brackets")
+    for key in ("Home", "ArrowRight", "ArrowRight", "t"):  # the tag of the verb by hand
+        page.tab.keyboard.press(key)
+    page.settle()
+    page.tab.keyboard.type("VBZ")
+    page.tab.keyboard.press("Enter")
+    page.see(".node.asked")
+    page.settle()
     page.tab.locator(".desk-tree .node:has(text:text-is('NP'))").last.click()
     page.settle()
     page.tab.keyboard.press("r")
