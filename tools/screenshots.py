@@ -41,12 +41,7 @@ def states(page: Page) -> None:
 
 N_ACCEPTED = 150  # trees from which the model of the annotation desk is learnt
 N_DOCUMENTS = 10  # that these are of
-ANNOTATED = (
-    "the old woman gave her daughter a book about birds in the garden .",
-    "they saw the girl with the telescope .",
-    "the painter says that those foxes laughed .",
-    "the boy who sings likes pancakes .",
-)
+ANNOTATED = "the painter says that those foxes laughed ."
 DESK = ".desk-figure svg[role=application]"
 
 
@@ -62,7 +57,7 @@ def _open_desk(page: Page, server: Server, kind: str, trees: list[str], format: 
         server.ask(
             "project/import", format=format, content=content, document=document, as_accepted=True
         )
-    server.ask("project/import", format="raw", content="\n".join(ANNOTATED), document="diary")
+    server.ask("project/import", format="raw", content=ANNOTATED, document="diary")
     server.ask("project/settings", order="learn")
     for _ in range(PATIENCE // 1000):
         learning = httpx.get(f"{server.address}api/project/learning", timeout=60).json()
