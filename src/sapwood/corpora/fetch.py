@@ -7,12 +7,12 @@ Fetching downloads, verifies, converts, and writes one ready-made file for each 
     HOME/NAME/fetched.json    written last, when all files are complete
 
 Trees are written as published, one on a line: traces and function tags are kept, and are removed
-when a model is trained (`sapwood.corpora.tree`). Only wrappers and codes of Penn-historical files, and
-lemmas, are dropped, since they are not part of the tree. `registry_data/corpora.tsv` lists the
+when a model is trained (`sapwood.corpora.tree`). Only wrappers and codes of Penn-historical files,
+and lemmas, are dropped, since they are not part of the tree. `registry_data/corpora.tsv` lists the
 corpora, one on a line, and `NAME.tsv` lists the files of one with path, SHA-256, bytes and split.
 Where the checksums of the originals are not known, both are `-`, and lines with the path `=` have
-the SHA-256 and bytes of the file that is written for a split; of CoNLL-U only the columns that Sapwood
-learns from count (`basic_columns`).
+the SHA-256 and bytes of the file that is written for a split; of CoNLL-U only the columns that
+Sapwood learns from count (`basic_columns`).
 """
 
 from __future__ import annotations
