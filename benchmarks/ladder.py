@@ -175,7 +175,7 @@ def steps(n_networks: int) -> dict[str, Step]:
     found |= {
         BASE: mixed(THREE, is_free=False),
         "four grammars": mixed(FOUR, is_free=False),
-        "five, one of trees made binary to the right": mixed(FIVE, is_free=False),
+        "five, one of them right-binarised": mixed(FIVE, is_free=False),
         "four grammars, among all trees": mixed(FOUR),
         "a network alone": mixed((), ONE, 1),
         "four grammars and a network, in the chart": mixed(FOUR, ONE, usual, is_free=False),

@@ -11,6 +11,12 @@ needs `onnxruntime`), which reads one sentence at a time too. Each row has a pro
 
 prints what the trial that `sapwood train --encoder` begins with finds on the first trees instead:
 F1 on held-out trees of the treebank with the encoder and without it, and whether it is taken.
+
+    python benchmarks/pretrained_encoder.py all-MiniLM-L6-v2 TREEBANK --memory
+
+prints how much memory the encoder and the vectors of all sentences take while a pass reads them,
+beside the estimate of `memory_needed` and the size of the vectors on disk. TREEBANK has phrases or,
+as .conllu, dependencies.
 """
 
 from __future__ import annotations
@@ -97,6 +103,33 @@ def show_trial(folder: str, trees: str, limit: int) -> None:
     )
 
 
+def show_memory(folder: str, treebank: str) -> None:
+    """Print the memory of an encoder and of the vectors of a treebank, read once."""
+    import machine
+
+    import sapwood as sw
+    from sapwood.networks.pretrained.given import TrainingVectors, given_bytes
+    from sapwood.networks.pretrained.source import open_source
+
+    if ".conllu" in treebank:
+        sentences = sw.read_arcs(treebank).sentences()
+    else:
+        bank = sw.read_treebank(treebank)
+        sentences = [bank.words(k) for k in range(bank.n_trees)]
+    before, began = machine.peak_mb(), process_time()
+    source = open_source(folder)
+    vectors = TrainingVectors.of(source, sentences)
+    made, began = process_time() - began, process_time()
+    for first in range(0, len(sentences), 20):
+        vectors.of_sentences(np.arange(first, min(first + 20, len(sentences))))
+    on_disk = 2 * source.width * sum(map(len, sentences)) / 1e6
+    print(
+        f"{treebank}: {on_disk:,.0f} MB of vectors on disk; "
+        f"{machine.peak_mb() - before:,.0f} MB of memory, {given_bytes(source) / 1e6:,.0f} "
+        f"estimated; {made:.1f} CPU s to make or find them, {process_time() - began:.1f} to read"
+    )
+
+
 def words_a_second(read: Any, sentences: list[list[str]]) -> float:
     """Words that a function reads in a second of processor time, after some for warming up."""
     for words in sentences[:N_WARM]:
@@ -122,7 +155,11 @@ def main() -> None:
     parser.add_argument("--only", help=argparse.SUPPRESS)
     parser.add_argument("--trial", action="store_true", help="of the encoder on the trees")
     parser.add_argument("--limit", type=int, default=10_000, help="trees of the trial")
+    parser.add_argument("--memory", action="store_true", help="of the vectors of the treebank")
     options = parser.parse_args()
+    if options.memory:
+        show_memory(options.folder, options.trees)
+        return
     if options.trial:
         show_trial(options.folder, options.trees, options.limit)
         return

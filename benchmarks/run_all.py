@@ -36,6 +36,7 @@ PLAN = (
     ("streaming.py", ("-n", "20000"), ()),
     ("parsing.py", ("spectral.sapwood",), ("spectral.sapwood", "best.sapwood")),
     ("constraints.py", ("spectral.sapwood", "--limit", "60"), ("em.sapwood",)),
+    ("annotation_latency.py", ("--trees", "20", "200"), ()),
     ("running_text.py", ("--documents", "100", "--sentences", "2000", "--characters", "2000"), ()),
     ("english_models.py", ("--tokens",), ()),
     ("surprisal.py", ("--states", "8", "--words", "500"), ()),

@@ -167,14 +167,14 @@ def text_parts(n_words: int, vocabulary: Vocabulary) -> dict[str, Part]:
 
 
 def brown_lines() -> list[str]:
-    """Brown without its tags, a sentence a line."""
+    """Brown without its tags, a sentence per line."""
     path = machine.corpus_file("brown", "brown", "tagged")
     with lzma.open(path, "rt", encoding="utf-8") as file:
         return [" ".join(token.rpartition("/")[0] for token in line.split()) for line in file]
 
 
 def wikinews_lines() -> list[str]:
-    """The dev part of wikinews, a sentence a line."""
+    """The dev part of wikinews, a sentence per line."""
     with lzma.open(machine.corpus_file("wikinews_en", "dev", "txt"), "rt") as file:
         return list(file)
 

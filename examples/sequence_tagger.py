@@ -35,7 +35,7 @@ def sequence_tree(words: Sequence[str], tags: Sequence[str]) -> sw.Tree:
         msg = "words and tags are lists of strings, not strings"
         raise sw.SapwoodError(msg, hint="use sentence.split()")
     if len(words) != len(tags) or not words:
-        msg = f"{len(words)} words with {len(tags)} tags; expected one tag a word, and a word"
+        msg = f"{len(words)} words with {len(tags)} tags; expected one tag per word, and a word"
         raise sw.SapwoodError(msg, hint="leave out empty sequences, and check how they were split")
     leaves = [sw.Tree(tag, word) for word, tag in zip(words, tags, strict=True)]
     tree = leaves[-1]

@@ -21,7 +21,7 @@ LIMITS = {
 }
 # Files and lines at most: whoever needs more raises the limit in the same change, so that a review
 # decides whether what is new is worth its lines.
-SIZES = {"files and lines of src": (304, 77_000), "files and lines of tests": (326, 67_500)}
+SIZES = {"files and lines of src": (345, 85_000), "files and lines of tests": (350, 72_000)}
 # A package with two of everything that is counted but for the class Info, and more that is not.
 PACKAGE = {
     "one.py": """

@@ -17,11 +17,12 @@ SHARED: dict[str, frozenset[str]] = {
     "linalg": frozenset({"core"}),
     "execute": frozenset({"core"}),
     "auditing": frozenset({"core", "corpora", "execute"}),
+    "annotation": frozenset({"core", "corpora"}),
     "networks": frozenset({"core", "corpora", "execute"}),
 }
 FAMILIES = ("constituency", "dependency", "hankel", "lm", "identify")
 # Inside a family, from the data up. Kernels know nothing of ours and are open to all of a family.
-ROOMS = ("data", "grammar", "model", "parse", "evaluate", "learn", "audit", "report")
+ROOMS = ("data", "grammar", "model", "parse", "evaluate", "learn", "audit", "report", "annotation")
 # Modules that gather public names of several families, and the two programs.
 GATHERING = ("errors", "evaluate", "incremental", "progress", "report", "treebank_audit")
 PROGRAMS = ("cli", "web", "integrations", "__main__")

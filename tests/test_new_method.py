@@ -98,7 +98,7 @@ def test_python_and_ensembles_take_it(toy: Method) -> None:
     learner, report = train_method("toy", Settings({"n_states": 2, "seed": 5}), bank)
     assert isinstance(learner, ToyPCFG)
     assert (learner.salt, learner.n_states, report["seed"]) == (3, 2, 5)
-    with pytest.raises(sw.SapwoodError, match="is no kind of candidate"):
+    with pytest.raises(sw.SapwoodError, match="is not a kind of candidate"):
         estimator_of(Candidate("toy"))  # it does not learn on top of a plain grammar
 
 

@@ -10,9 +10,11 @@ import posixpath
 import re
 from collections import deque
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from tools.site_pages import PAGES, site_text
+from tests.test_site import build_site
+from tools.site_pages import MOVED, PAGES, site_text
 
 HOME = Path(__file__).parents[1]
 DOCS = HOME / "docs"
@@ -31,6 +33,7 @@ QUESTIONS = {
     "How many hidden states?": ("guides/train-a-parser.md#choose-a-method", "How many states"),
     "What does my parser get wrong?": ("guides/evaluate.md#what-is-wrong", "--errors"),
     "Where are the errors in my treebank?": ("guides/audit.md", "sapwood audit"),
+    "How do I annotate trees in a browser?": ("guides/annotate.md", "sapwood serve --project"),
     "What does a hidden state stand for?": (
         "guides/see-what-was-learnt.md#on-the-command-line",
         "inspect",
@@ -81,18 +84,41 @@ def anchor(title: str) -> str:
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title.lower()).strip())
 
 
-def clicks(pages: dict[str, str], first: str = "index.md") -> dict[str, int]:
+class Links(NamedTuple):
+    """What a reader of a page can follow: targets from the root of the site, and own sections."""
+
+    targets: list[str]
+    sections: list[str]
+
+
+def links_of_text(name: str, text: str) -> Links:
+    """The links of a page in Markdown."""
+    targets = []
+    for target, place in re.findall(r"\]\(([\w./-]*)((?:#[\w-]+)?)\)", text):
+        there = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+        targets.append((there if target else name) + place)
+    return Links(targets, [anchor(title) for title in headings(text)])
+
+
+def links_of_page(name: str, html: str) -> Links:
+    """The links of a page of the built site: those of its article, no menus."""
+    article = html.partition("<article")[2].partition("</article>")[0]
+    targets = []
+    for target, place in re.findall(r'<a [^>]*href="([\w./-]*)((?:#[\w.-]+)?)"', article):
+        there = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+        targets.append((there if target else name) + place)
+    return Links(targets, re.findall(r'<h[2-6] id="([^"]+)"', article))
+
+
+def clicks(pages: dict[str, Links], first: str = "index.md") -> dict[str, int]:
     """The least number of clicks from the first page to each page, and to each section."""
     found, queue = {first: 0}, deque([first])
     while queue:
         here = queue.popleft()
         name = here.partition("#")[0]
-        targets = [f"{name}#{anchor(title)}" for title in headings(pages[name])]
-        for target, place in re.findall(r"\]\(([\w./-]*)((?:#[\w-]+)?)\)", pages[name]):
-            there = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
-            targets += (
-                [there, there + place] if target and place else [there if target else name + place]
-            )
+        targets = [f"{name}#{place}" for place in pages[name].sections]
+        for target in pages[name].targets:
+            targets += [target.partition("#")[0], target]
         for target in targets:
             if target.partition("#")[0] in pages and target not in found:
                 found[target] = found[here] + 1
@@ -120,13 +146,17 @@ def section(text: str, place: str) -> str:
     return ""
 
 
+def links(pages: dict[str, str]) -> dict[str, Links]:
+    return {name: links_of_text(name, text) for name, text in pages.items()}
+
+
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
     return site()
 
 
 def test_twenty_questions_are_answered_in_three_clicks(pages: dict[str, str]) -> None:
-    needed = clicks(pages)
+    needed = clicks(links(pages))
     assert len(QUESTIONS) >= 20
     for question, (place, words) in QUESTIONS.items():
         name, _, heading = place.partition("#")
@@ -134,15 +164,41 @@ def test_twenty_questions_are_answered_in_three_clicks(pages: dict[str, str]) ->
         assert needed.get(place, MOST + 1) <= MOST, f"{question} {place}: {needed.get(place)}"
 
 
+@pytest.mark.slow
+def test_the_built_site_answers_them_in_three_clicks(tmp_path: Path) -> None:
+    build_site(tmp_path)
+    names = {path: path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.html")}
+    built = {name: links_of_page(name, path.read_text("utf-8")) for path, name in names.items()}
+    needed = clicks(built, "index.html")
+    for question, (place, _) in QUESTIONS.items():
+        there = place.replace(".md", ".html")
+        assert needed.get(there, MOST + 1) <= MOST, f"{question} {there}: {needed.get(there)}"
+
+
 def test_every_page_is_within_three_clicks(pages: dict[str, str]) -> None:
-    needed = clicks(pages)
+    needed = clicks(links(pages))
     far = {name: needed.get(name) for name in pages if needed.get(name, MOST + 1) > MOST}
     assert not far
 
 
+def test_addresses_that_moved_lead_to_a_section(pages: dict[str, str]) -> None:
+    for old, new in MOVED.items():
+        name, _, heading = new.replace(".html", ".md").partition("#")
+        assert f"{old}.md" not in pages
+        assert section(pages[name], heading), f"{old} leads to {new}"
+
+
 def test_a_long_walk_is_seen() -> None:
     pages = {"index.md": "[a](a.md)", "a.md": "[b](b.md#two)", "b.md": "# B\n\n## One\n\n## Two\n"}
-    assert clicks(pages) == {"index.md": 0, "a.md": 1, "b.md": 2, "b.md#two": 2, "b.md#one": 3}
+    assert clicks(links(pages)) == {
+        "index.md": 0,
+        "a.md": 1,
+        "b.md": 2,
+        "b.md#two": 2,
+        "b.md#one": 3,
+    }
+    built = links_of_page("a/b.html", '<a href="no.html"></a><article><a href="../c.html#d"></a>')
+    assert built == Links(["c.html#d"], [])
     assert section("# T\n\n## A\nx\n### B\ny\n## C\nz\n", "a") == "\nx\n\ny\n"
     assert section("# T\n\n## A\nx\n", "b") == ""
 

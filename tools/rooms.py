@@ -18,6 +18,7 @@ FAMILIES = {
     "identify": "what can be learnt",
 }
 ROOMS = {
+    "annotation": "edits, suggestions",
     "report": "dictionaries out",
     "audit": "errors in trees",
     "learn": "one file a learner",
@@ -33,6 +34,7 @@ PROGRAMS = {
     "integrations": "inside NLTK and spaCy",
 }
 SHARED = {
+    "annotation": "projects, journal",
     "auditing": "findings, scores",
     "networks": "layers, training",
     "execute": "threads, Dask",

@@ -98,7 +98,7 @@ def sample_splits() -> tuple[dict[str, str], int]:
     Returns
     -------
     splits
-        The text of each split, one tree a line.
+        The text of each split, one tree per line.
     too_long
         How many trees of more than ``MAX_WORDS`` words were drawn again.
     """

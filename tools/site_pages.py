@@ -37,6 +37,7 @@ MOVED = {
 CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
 CODE = re.compile(r"<code>[^<]{20,}</code>")  # shorter ones stay whole
 JOINT = re.compile(r"(?<=\w)(?:[/_,](?=\w\w)|\.(?=\w{4}))")  # none before .py
+OPTION = re.compile(r"<code>(?=--?\w[\w-]{0,19}</code>)")  # not broken behind its dashes
 ONE_LINE = re.compile(r"<pre>(<span></span><code>[^\n]*\n</code></pre>)")
 LINK = re.compile(r"(!?)\[((?:[^][]|\[[^][]*\])*)\]\(([^)\s]+)\)")
 
@@ -129,6 +130,8 @@ def breakable(html: str) -> str:
     --------
     >>> breakable("<td>see <code>tests/linalg/test_svd.py</code> or <code>a/b.py</code></td>")
     '<td>see <code>tests/<wbr>linalg/<wbr>test_<wbr>svd.py</code> or <code>a/b.py</code></td>'
+    >>> breakable("<p>with <code>--k-best</code></p>")
+    '<p>with <code class="option">--k-best</code></p>'
     >>> print(breakable("<pre><span></span><code>(S (NP Max))\n</code></pre>"))
     <pre class="line"><span></span><code>(S (NP Max))
     </code></pre>
@@ -136,4 +139,5 @@ def breakable(html: str) -> str:
     html = CELL.sub(
         lambda cell: CODE.sub(lambda code: JOINT.sub(r"\g<0><wbr>", code[0]), cell[0]), html
     )
+    html = OPTION.sub('<code class="option">', html)
     return ONE_LINE.sub(r'<pre class="line">\1', html)

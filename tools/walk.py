@@ -278,7 +278,7 @@ def _dependency_trees(folder: Path) -> Path:
 
 
 def _sentences(folder: Path) -> Path:
-    """The words of the bundled trees, one sentence a line."""
+    """The words of the bundled trees, one sentence per line."""
     import sapwood as sw
 
     path = folder / "text.txt"

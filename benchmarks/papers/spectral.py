@@ -29,7 +29,7 @@ def ladder(is_fast: bool) -> Table:
     sizes = (1_000, 10_000, 100_000) if is_fast else (1_000, 10_000, 100_000, 1_000_000)
     rows = []
     for m in (2, 3):
-        for title, is_one in (("every node", False), ("one node a tree, as printed", True)):
+        for title, is_one in (("every node", False), ("one node per tree, as printed", True)):
             found = [
                 np.median([theorem.sampled_error(s, m, n, one_node=is_one) for s in range(3)])
                 for n in sizes

@@ -1,4 +1,4 @@
-"""Progress of long work, for programs that show it: steps, and a listener that hears of them."""
+"""Progress of long work, for programs that show it: steps and their listeners."""
 
 from sapwood.core.progress import (
     Advance,

@@ -41,7 +41,7 @@ def audit(  # noqa: PLR0913 - what is read, where the work runs, and settings
     skip_bad
         Whether trees that cannot be read become findings of the kind `unreadable`.
     work
-        A folder that keeps finished folds, with which an interrupted audit goes on.
+        A folder that keeps finished folds, with which an interrupted audit continues.
     settings
         Fields of `sapwood.constituency.audit.run.AuditSettings`, such as `folds` and `fast`.
     """
@@ -91,7 +91,7 @@ def audit_arcs(
     skip_bad
         Whether sentences that cannot be read become findings of the kind `unreadable`.
     work
-        A folder that keeps finished folds, with which an interrupted audit goes on.
+        A folder that keeps finished folds, with which an interrupted audit continues.
     settings
         Fields of `sapwood.dependency.audit.run.ArcAuditSettings`, such as `folds` and `fast`.
     """

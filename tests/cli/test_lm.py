@@ -248,7 +248,7 @@ def test_trees_are_no_text_to_learn_from(fails, models, tmp_path: Path) -> None:
         ("embed", trees, "-o", tmp_path / "x.sapwood"),
     ):
         refused = fails(*command).err
-        assert "trees.mrg:1: expected one sentence a line, found bracketed trees" in refused
+        assert "trees.mrg:1: expected one sentence per line, found bracketed trees" in refused
         assert f"hint: `sapwood words {trees}`" in refused
     assert [path.name for path in tmp_path.iterdir()] == [trees.name]
 

@@ -111,7 +111,7 @@ def test_ctrl_c_tells_how_to_go_on(
     result = cli("parse", model, corpus, "-o", out, "--resume")
     part, note = parts_of(out)
     assert result.status == 130
-    assert result.err == (f"2 lines done, in {part}; the same command goes on there\ninterrupted\n")
+    assert result.err == (f"2 lines done, in {part}; the same command continues it\ninterrupted\n")
     assert complete_records(part, is_block=False)[0] == 2
     assert json.loads(note.read_text())["decoder"] == "f1"
     assert not out.exists()

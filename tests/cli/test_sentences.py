@@ -30,7 +30,7 @@ def test_trees_are_refused_with_the_option_that_takes_them(fails, model: Path, t
     path = tmp_path / "gold.mrg"
     path.write_text(TREES)
     result = fails("parse", model, path)
-    assert f"error: {path}:1: expected one sentence a line, found bracketed trees" in result.err
+    assert f"error: {path}:1: expected one sentence per line, found bracketed trees" in result.err
     assert "hint: --trees takes the words" in result.err
     assert result.out == ""
 

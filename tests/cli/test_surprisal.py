@@ -96,10 +96,10 @@ def test_the_result_does_not_depend_on_the_number_of_jobs(cli: Run) -> None:
     ("arguments", "stdin", "message"),
     [
         (["bundled", "-", "--unit", "bans"], "a\n", "is not bits or nats"),
-        (["bundled", "-", "--restart", "0.9"], "a\n", "0.9 is no probability from 0 to 0.5"),
-        (["bundled", "-", "--restart", "nan"], "a\n", "nan is no probability"),
+        (["bundled", "-", "--restart", "0.9"], "a\n", "0.9 is not a probability from 0 to 0.5"),
+        (["bundled", "-", "--restart", "nan"], "a\n", "nan is not a probability"),
         (["bundled", "-", "--join", "--tokenizer", "a:b"], "a\n", "not together with --tokenizer"),
-        (["bundled", "-"], "(S (NP a) (VP b))\n", "expected one sentence a line"),
+        (["bundled", "-"], "(S (NP a) (VP b))\n", "expected one sentence per line"),
         (["bundled", "missing.txt"], "", "missing.txt"),
     ],
 )

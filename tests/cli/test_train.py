@@ -323,7 +323,7 @@ def test_budgets(
 def test_budgets_that_are_no_time(misused, text: str, tmp_path: Path) -> None:
     # The treebank does not exist: the option is what is complained about, before reading.
     result = misused("train", "nowhere.mrg", "-o", tmp_path / "m", "--budget", text)
-    assert "is no time" in result.err
+    assert "is not a duration" in result.err
     assert "90s" in result.err
 
 

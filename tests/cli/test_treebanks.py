@@ -108,7 +108,7 @@ def test_repeated_trees_are_told(cli, tmp_path: Path) -> None:
 
 def test_split_that_cannot_be(fails, misused, treebank: Path, tmp_path: Path) -> None:
     assert "leave none of 100" in fails("split", treebank, "-o", tmp_path / "x-", "--dev", 100).err
-    assert "no size" in fails("split", treebank, "-o", tmp_path / "x-", "--dev", "some").err
+    assert "not the size" in fails("split", treebank, "-o", tmp_path / "x-", "--dev", "some").err
     assert "as many files" in fails("split", treebank, "-o", tmp_path / "x", "--by", "file").err
     assert "does not exist" in fails("split", treebank, "-o", tmp_path / "no" / "x").err
     broken = "(S (NN a)"
@@ -241,6 +241,6 @@ def test_gold_trees_against_themselves(cli, tmp_path: Path, trees: list[str]) ->
     copy = written(tmp_path / "copy.mrg", trees)
     result = cli("evaluate", gold, tmp_path / ".." / tmp_path.name / "gold.mrg")
     assert result.status == 0
-    assert "is the gold file too, so that the scores say nothing" in result.err
+    assert "is also the gold file, so the scores are meaningless" in result.err
     assert "hint: give the trees of a parser" in result.err
     assert n_warnings(cli("evaluate", gold, copy).err) == 0  # a perfect parser is no mistake

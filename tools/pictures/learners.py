@@ -29,7 +29,7 @@ def spectral() -> Canvas:
         canvas.box((20, 60 + row * 110), (150, 56), kind, name, what)
         canvas.arrow((172, 88 + row * 110), (228, 122 + row * 44))
     canvas.text(95, 40, "every NP of the treebank", "note")
-    canvas.box((230, 112), (120, 64), "plain", "Ω = E[φ ψ' | NP]", "one matrix a label")
+    canvas.box((230, 112), (120, 64), "plain", "Ω = E[φ ψ' | NP]", "one matrix per label")
     canvas.arrow((352, 144), (398, 144))
     canvas.text(375, 134, "SVD", "small")
     _bars(canvas, (402, 214), values, 19, "singular values of NP")

@@ -159,7 +159,7 @@ def _part(path: str | Path, number: int, part: object) -> DecidedPart:
 
 
 def _not_decisions(path: str | Path, why: str) -> ModelFormatError:
-    msg = f"{path}: no decisions of an audit: {why}"
+    msg = f"{path}: not a decisions file of an audit: {why}"
     return ModelFormatError(msg, hint="name the file that `Save decisions` of the report wrote")
 
 

@@ -212,7 +212,7 @@ def split_treebank(  # noqa: PLR0913 - every option of the command is an argumen
 ) -> None:
     """Cut a treebank into train, dev and test.
 
-    Each tree is in exactly one part, one tree a line, unchanged and in the order of the treebank.
+    Each tree is in exactly one part, one tree per line, unchanged and in the order of the treebank.
     The same trees and seed give the same parts. Trees of one document resemble each other: if a
     document is in several parts, scores are too high.
     """
@@ -294,7 +294,7 @@ def write_words(
     skip_bad: opt.SkipBad = False,
     force: opt.Force = False,
 ) -> None:
-    """Write the sentences of a treebank, one a line, words with blanks between them.
+    """Write the sentences of a treebank, one per line, words with blanks between them.
 
     Empty elements are left out, as in training. A tree with nothing else gives an empty line, so
     that lines stay aligned with trees. Of CoNLL-U, the column FORM is read.
@@ -404,7 +404,7 @@ def convert_command(  # noqa: PLR0913 - every option of the command is an argume
     force: opt.Force = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Write trees of any format as Penn brackets, UTF-8, one a line.
+    """Write trees of any format as Penn brackets, UTF-8, one per line.
 
     Lemmas, codes and numbers are removed. Labels stay. Formats that keep functions apart from
     categories lose the functions, unless --keep-functions appends them to the category.
@@ -437,7 +437,7 @@ def convert_command(  # noqa: PLR0913 - every option of the command is an argume
 
 
 def list_text(entries: list[dict[str, Any]]) -> Iterator[str]:
-    """The table of corpora, one corpus a line."""
+    """The table of corpora, one corpus per line."""
     rows = [
         (x["name"], x["kind"], size_text(x["bytes"]), "/".join(x["splits"]), x["licence"])
         for x in entries
@@ -498,7 +498,7 @@ NAME_COMMENT = "# name = "  # starts the comment before a tree that keeps the na
 
 
 def convert_rna(files: list[str], out: Path | None, *, force: bool) -> None:
-    """Write RNA structures as trees, one a line, or trees as records of dot-brackets."""
+    """Write RNA structures as trees, one per line, or trees as records of dot-brackets."""
     from sapwood.corpora.files import peek_line
     from sapwood.corpora.formats import read_trees
     from sapwood.hankel.data import read_structures, structure_tree, tree_structure

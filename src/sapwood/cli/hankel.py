@@ -113,7 +113,7 @@ bracket from the first to the second whose right child is the second symbol,
 and whose left child has the first symbol as its left child.
 
 \b
---json writes one object a line: tree, pairs (in the notation of RNA), and with
+--json writes one object per line: tree, pairs (in the notation of RNA), and with
 --partial constraint_log_prob: the natural logarithm of the fraction of the
 string's value that is due to trees with these pairs (the probability of the
 pairs given the string, if weights are probabilities); null if not positive.
@@ -130,7 +130,9 @@ Model = Annotated[
 ]
 Strings = Annotated[
     str,
-    typer.Argument(metavar="FILE", help="Strings, one a line; - for stdin.", show_default="stdin"),
+    typer.Argument(
+        metavar="FILE", help="Strings, one per line; - for stdin.", show_default="stdin"
+    ),
 ]
 
 
@@ -138,7 +140,7 @@ def learn_strings(  # noqa: PLR0913 - every option of the command is an argument
     file: str = typer.Argument(
         ...,
         metavar="FILE",
-        help="Strings, one a line, symbols separated by blanks; with --supervised, bracketed "
+        help="Strings, one per line, symbols separated by blanks; with --supervised, bracketed "
         "trees. - for stdin.",
     ),
     *,
@@ -244,7 +246,7 @@ def _read_strings(file: str) -> Counter[tuple[str, ...]]:
         raise
     if not found:
         msg = f"{name}: no strings"
-        raise SapwoodError(msg, hint="give one string a line, its symbols apart by blanks")
+        raise SapwoodError(msg, hint="give one string per line, its symbols separated by blanks")
     return found
 
 
@@ -290,7 +292,7 @@ def print_values(
     ),
     as_json: opt.Json = False,
 ) -> None:
-    """Print the value f(x) of each string, one a line; it may be negative.
+    """Print the value f(x) of each string, one per line; it may be negative.
 
     An empty line stays empty. The number of negative values is written on stderr.
     """
@@ -332,7 +334,7 @@ def parse_strings(
     ),
     as_json: opt.Json = False,
 ) -> None:
-    """Print the best bracketing of each string, one tree a line, all labels X.
+    """Print the best bracketing of each string, one tree per line, all labels X.
 
     The best bracketing has the largest sum of posteriors of its brackets. A string with the value
     0 gets right-branching brackets.
@@ -362,7 +364,7 @@ app = opt.command_group(
     ("learn", learn_strings, LEARN_EPILOG,
      "Learn a weighted grammar or automaton, and write it to a file."),
     ("score", print_values, VALUES_EPILOG,
-     "Print the value f(x) of each string, one a line."),
+     "Print the value f(x) of each string, one per line."),
     ("parse", parse_strings, BRACKETS_EPILOG,
-     "Print the best bracketing of each string, one tree a line."),
+     "Print the best bracketing of each string, one tree per line."),
 )  # fmt: skip

@@ -157,7 +157,7 @@ opt.add_commands(
      "List the models that come with Sapwood, and their cards."),
     ("train", train.train_on_trees, train.TRAIN_EPILOG, "Learn a grammar from a treebank."),
     ("parse", parse.parse_sentences, parse.PARSE_EPILOG,
-     "Parse sentences: one a line in, one tree a line out."),
+     "Parse sentences: one per line in, one tree per line out."),
     ("phrases", phrases.print_phrases, phrases.PHRASES_EPILOG,
      "Print the phrases of a text with probability and place."),
     ("evaluate", evaluate.evaluate_predicted, evaluate.EVALUATE_EPILOG,
@@ -175,7 +175,7 @@ opt.add_commands(
     ("split", corpora.split_treebank, corpora.SPLIT_EPILOG,
      "Cut a treebank into train, dev and test."),
     ("words", corpora.write_words, corpora.WORDS_EPILOG,
-     "Write the sentences of a treebank, one a line."),
+     "Write the sentences of a treebank, one per line."),
     ("identify", identify.identify_models, identify.IDENTIFY_EPILOG,
      "Compute whether a model can be learnt at all."),
     ("unmix", identify.unmix_sentences, identify.UNMIX_EPILOG,
@@ -378,7 +378,7 @@ def handle_interrupts() -> None:
 
     Python raises `KeyboardInterrupt` between two byte codes, of which a kernel that runs for long
     has none; and call-backs, such as those of garbage collection, drop exceptions. So a thread of
-    its own hears of the signal at once. It raises exceptions that were dropped again, and ends the
+    its own receives the signal at once. It raises exceptions that were dropped again, and ends the
     process if it is still there after a while.
     """
     reading, writing = os.pipe()

@@ -316,7 +316,7 @@ def parse_duration(text: str) -> float | None:
     except ValueError:
         seconds = 0.0
     if not 0.0 < seconds < inf:
-        msg = f"{text!r} is no time: give a number with s, m or h, such as 90s, or none"
+        msg = f"{text!r} is not a duration: give a number with s, m or h, such as 90s, or none"
         raise typer.BadParameter(msg, param_hint="--budget")
     return seconds
 
@@ -354,7 +354,7 @@ def open_engine(
 
 @contextmanager
 def open_folder(parent: Path | None) -> Iterator[Path | None]:
-    """A working folder inside another, removed at the end; None where none is wanted."""
+    """A working folder inside another, removed at the end; None where none is requested."""
     if parent is None:
         yield None
         return

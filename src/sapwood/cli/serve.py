@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -23,6 +24,7 @@ SERVE_EPILOG = """\b
 Examples:
   sapwood serve --open
   sapwood serve model.sapwood other.sapwood --trees train.mrg --port 8000
+  sapwood serve --project my-treebank --open
   curl -H 'Content-Type: application/json' -d '{"sentence": "The dog sleeps."}' \\
        http://127.0.0.1:8000/api/parse
 """
@@ -52,6 +54,12 @@ def serve_page(  # noqa: PLR0913 - every option of the command is an argument
         metavar="TREEBANK",
         help="Training trees of the models, from which the view States takes examples; may be "
         "repeated.",
+    ),
+    project: Path = typer.Option(
+        None,
+        "--project",
+        metavar="FOLDER",
+        help="Annotate trees in this folder; the page makes the project where there is none yet.",
     ),
     max_body: float = typer.Option(
         8.0, min=0.01, metavar="MB", help="Largest size of a request or upload."
@@ -103,7 +111,7 @@ def serve_page(  # noqa: PLR0913 - every option of the command is an argument
     if trees and not models:
         msg = "it goes with a MODEL that was learnt from them"
         raise typer.BadParameter(msg, param_hint="--trees")
-    run_server(models or [], load_any, sources, address, limits, shown)
+    run_server(models or [], load_any, sources, address, limits, shown, project)
 
 
 def _missing(what: object) -> SapwoodError:

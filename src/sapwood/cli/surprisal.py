@@ -51,7 +51,7 @@ class _Sentence(NamedTuple):
 def print_surprisal(  # noqa: PLR0913 - every option of the command is an argument
     model: opt.Model,
     file: str = typer.Argument(
-        STDIN, metavar="FILE", help="A sentence a line; - for stdin.", show_default="stdin"
+        STDIN, metavar="FILE", help="A sentence per line; - for stdin.", show_default="stdin"
     ),
     *,
     unit: str = typer.Option("bits", "--unit", metavar="UNIT", help="bits or nats."),
@@ -82,7 +82,7 @@ def print_surprisal(  # noqa: PLR0913 - every option of the command is an argume
     scheduler: opt.SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Print the surprisal of each word: -log P(word | words before it), one row a word.
+    """Print the surprisal of each word: -log P(word | words before it), one row per word.
 
     Columns, separated by tabs, with a header: sentence, number (both from 1), word, surprisal, its
     syntactic and lexical part, and the entropy of the next tag and of the next word before the word
@@ -103,7 +103,7 @@ def print_surprisal(  # noqa: PLR0913 - every option of the command is an argume
         raise typer.BadParameter("not together with --tokenizer", param_hint="--join")
     text = Text(None, raw, RawText(tokenizer, splitter, one_per_line, tokens))
     if not 0.0 <= restart <= LARGEST_RESTART:
-        msg = f"{restart:g} is no probability from 0 to {LARGEST_RESTART}"
+        msg = f"{restart:g} is not a probability from 0 to {LARGEST_RESTART}"
         raise typer.BadParameter(msg, param_hint="--restart")
     loaded = _load(model)
     if restart and isinstance(loaded, LanguageModel):

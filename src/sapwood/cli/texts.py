@@ -1,4 +1,4 @@
-"""Texts of commands: tokenised sentences, one a line, words of trees, and running text."""
+"""Texts of commands: tokenised sentences, one per line, words of trees, and running text."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ _LONGEST = 40  # characters of a name that are compared
 def nearest_names(name: str, known: Iterable[str]) -> str:
     """The known names that are spelt most like a name, in quotes, for hints.
 
-    They are those with the smallest edit distance, where capitals and small letters are the same.
+    They are those with the smallest edit distance, regardless of case.
 
     >>> nearest_names("dt", ["CD", ",", "DT", "NN"]), nearest_names("x", ["b", "a"])
     ("'DT', ',', 'CD', 'NN'", "'a', 'b'")

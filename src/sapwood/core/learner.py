@@ -355,7 +355,7 @@ def _keep_contract(fit: Callable[..., Any]) -> Callable[..., Any]:
                 warnings.warn(text, DeprecationWarning, stacklevel=2)
             given, named[second] = (given[0], *given[2:]), given[1]
         if not self.uses_held and named.pop("held", None) is not None:
-            msg = f"{type(self).__name__} has no use for held-out data"
+            msg = f"{type(self).__name__} does not use held-out data"
             raise SapwoodError(msg, hint="leave it out, or evaluate the model on it afterwards")
         self._check_parameters()
         if not self.uses_engine:
@@ -562,7 +562,7 @@ class Method:
         return self.estimator(**{**self.usual, **values, **self.fixed})
 
     def train(self, values: Mapping[str, Any], data: Any, held: Any = None) -> Any:
-        """Make an estimator, and fit it: the way in which every command and the page train.
+        """Make an estimator and fit it; every command and the page train with this function.
 
         Parameters
         ----------

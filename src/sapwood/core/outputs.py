@@ -498,7 +498,7 @@ def open_part(
                     file.flush()
                 n_kept, _ = complete_records(part, is_block=is_block)
                 kept = f"{count(n_kept, 'line')} done, in {part}"
-                tell(f"{kept}; the same command goes on there")
+                tell(f"{kept}; the same command continues it")
                 raise
         give_name(part, path)
         note.unlink(missing_ok=True)
@@ -509,7 +509,7 @@ def skip_done(items: Iterator[T], n_done: int) -> Iterator[T]:
     n_skipped = sum(1 for _ in islice(items, n_done))
     if n_skipped < n_done:
         msg = f"{count(n_done, 'record')} are there already, for {count(n_skipped, 'sentence')}"
-        raise SapwoodError(msg, hint="delete the unfinished output and its note to begin anew")
+        raise SapwoodError(msg, hint="delete the unfinished output and its note to start again")
     return items
 
 
@@ -535,7 +535,7 @@ def sha256(path: Path) -> str:
 
 def _check_origin(part: Path, note: Path, origin: Mapping[str, Any], *, force: bool) -> None:
     """Refuse a part of another origin; write down the origin of a new one."""
-    begin = f"delete {part} and {note.name} to begin anew, or choose another -o"
+    begin = f"delete {part} and {note.name} to start again, or choose another -o"
     if not part.exists():
         with open_output(note, force=force) as file:
             file.write(json.dumps(origin, indent=2) + "\n")

@@ -102,7 +102,7 @@ def run_em(
     Parameters
     ----------
     start
-        Parameters, or a result to go on from.
+        Parameters, or a result to continue from.
     listen
         Called after every E-step; without it, iterations are reported as progress.
     save

@@ -49,7 +49,7 @@ class Eigenwords(SavedModel):
     vocabulary
         Words, then classes of unknown words by their shape.
     vectors : [n, k]
-        One row a word; columns by falling strength.
+        One row per word; columns by falling strength.
     strengths : [k]
         Singular values, falling: canonical correlations, for CCA.
     record

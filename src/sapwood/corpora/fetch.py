@@ -256,7 +256,7 @@ def convert_dp(text: str, name: str, skipped: Skipped) -> Iterator[str]:
 
 
 def convert_tagged(text: str, name: str, skipped: Skipped) -> Iterator[str]:
-    """Pass on sentences of `word/tag`, one a line, with single blanks."""
+    """Pass on sentences of `word/tag`, one per line, with single blanks."""
     return (" ".join(line.split()) + "\n" for line in text.split("\n") if line.strip())
 
 

@@ -201,7 +201,7 @@ def sentence_places(text: str, split: Splitter | None = None) -> list[Place]:
     Parameters
     ----------
     split
-        A function from the paragraph to its sentences, in order and as they stand there; by
+        A function from the paragraph to its sentences, in order and spelt as there; by
         default `split_english`.
 
     Examples
@@ -214,7 +214,7 @@ def sentence_places(text: str, split: Splitter | None = None) -> list[Place]:
         if not isinstance(one, str) or (start := text.find(one.strip(), at)) < 0:
             msg = f"the splitter returned {one!r:.80}, which is no part of the text in its place"
             raise SapwoodError(
-                msg, hint="a splitter takes a paragraph and returns its sentences as they stand"
+                msg, hint="a splitter takes a paragraph and returns its sentences unchanged"
             )
         at = start + len(one.strip())
         if at > start:

@@ -1,4 +1,4 @@
-"""Sentences of plain text, one a line, and of treebanks in any format; and what a text holds.
+"""Sentences of plain text, one per line, and of treebanks in any format; and what a text holds.
 
 The first lines of a text show whether it holds trees, CoNLL-U, JSON or sentences; in doubt it holds
 sentences, which may start with a bracket, a number or `#`.
@@ -147,7 +147,7 @@ def refuse_other_kinds(
             continue
         if kind not in {None, SENTENCES}:
             found, hint = _OTHER_KINDS[str(kind)]
-            msg = f"expected one sentence a line, found {found}"
+            msg = f"expected one sentence per line, found {found}"
             hint = (hints or {}).get(str(kind), hint.format(source))
             raise CorpusError(msg, file=source_name(source), line=number, hint=hint)
         n_seen += kind is not None

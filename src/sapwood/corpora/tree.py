@@ -334,7 +334,7 @@ def rebuild(
     leaf: Callable[[Tree], Tree | None],
     phrase: Callable[[str, tuple[Tree, ...]], Tree | None],
 ) -> Tree | None:
-    """Build a tree anew from its leaves upwards, without recursion, so that depth is no limit.
+    """Rebuild a tree from its leaves upwards, without recursion, so that depth is no limit.
 
     `leaf` maps a tag with its word, `phrase` a label with its new children; None leaves a node out.
     A phrase without children left is dropped.

@@ -41,7 +41,7 @@ class NltkParser(ParserI):  # type: ignore[misc]
         self.k = as_count(k, "k")
 
     def parse(self, sent: Sequence[str]) -> Iterator[ProbabilisticTree]:
-        """The k best trees of a sentence; those behind the first are searched when asked for."""
+        """The k best trees of a sentence; those after the first are searched on demand."""
         return self._trees(self.parser.parse(sent), list(sent))
 
     def parse_sents(self, sents: Iterable[Sequence[str]]) -> Iterator[Iterator[ProbabilisticTree]]:
@@ -68,7 +68,7 @@ def as_nltk(
     log_prob
         The natural logarithm of the probability of the tree.
     posteriors
-        Of phrases and tags, by label, first word and the word behind the last.
+        Of phrases and tags, by label, first word and the position after the last.
     """
     built: list[ProbabilisticTree] = []  # subtrees without their parents, the first one on top
     nodes = list(zip(tree.nodes(), tree.spans(), strict=True))

@@ -4,8 +4,8 @@
 users of benepar know them, and `_.probability`. A constituent is a row of lists in the document's
 `user_data`, in pre-order, so that documents can be written and read again:
 
-    starts, ends     its tokens; the end is the one behind the last
-    nexts            the row behind its last descendant
+    starts, ends     its tokens; the end is the one after the last
+    nexts            the row after its last descendant
     parents          the row of its parent; -1 for the root of a sentence
     labels           outermost first, several where phrases have the same tokens; none over a tag
     probabilities    of the least probable of its labels, or of the tag; None where there is none

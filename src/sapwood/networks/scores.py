@@ -486,7 +486,7 @@ class ArcNetworkTrainer(NetworkTrainer):
         encoder, arcs = sizes
         shapes = encoder.shapes(tags[0]) | arcs.shapes(2 * encoder.state, relations[0])
         super().__init__(sentences, encoder, shapes, init_arcs, plan, given=given)
-        # one row a word, and one a root, which is never read
+        # one row per word, and one per root, which is never read
         self.head, self.tag, self.relation = np.zeros((3, len(self.is_word)), np.int64)
         self.head[self.is_word] = heads
         self.tag[self.is_word], self.relation[self.is_word] = tags[1], relations[1]

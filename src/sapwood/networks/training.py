@@ -1,4 +1,4 @@
-"""The training loop of all networks: batches of sentences of like length, gradients, Adam.
+"""The training loop of all networks: batches of sentences of similar length, gradients, Adam.
 
 A batch is always cut into the same parts, whose gradients are summed in order: the learnt weights
 do not depend on the number of threads.
@@ -195,7 +195,7 @@ def train_network(
 
 
 def _batches(lengths: IntArray, n_words: int, rng: np.random.Generator) -> Iterator[IntArray]:
-    """Batches of sentences of like length, longest first, in random order."""
+    """Batches of sentences of similar length, longest first, in random order."""
     order = np.argsort(-(lengths + LENGTH_NOISE * rng.random(len(lengths))), kind="stable")
     cuts = np.flatnonzero(np.diff(np.cumsum(lengths[order]) // n_words)) + 1
     batches = np.split(order, cuts)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib import resources
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from fastapi import FastAPI, Query, Request
@@ -24,10 +24,12 @@ from sapwood.corpora.sentences import TREEBANK as BRACKETED
 from sapwood.corpora.sentences import kind_of
 from sapwood.report import inspect_model, to_json
 from sapwood.web import schemas
+from sapwood.web.annotation import add_annotation
 from sapwood.web.audits import Audits
 from sapwood.web.guard import BYTES, FAULT, GONE, Check, Limits, Pool, Refusal, error_body
 from sapwood.web.models import ARCS, TEXT, TREES, LoadedModel, ModelStore
 from sapwood.web.processes import RequestProcesses
+from sapwood.web.projects import OpenProject
 from sapwood.web.runs import Trainings
 from sapwood.web.schemas import explain_invalid
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from sapwood.constituency.parse.parser import Parse
     from sapwood.corpora.tree import Tree
 
-VIEWS = ("parse", "states", "compare", "train", "audit", "identify", "text")
+VIEWS = ("parse", "states", "compare", "train", "annotate", "audit", "identify", "text")
 TYPES = {
     ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
@@ -73,10 +75,11 @@ class ReportResponse(Response):
 
 
 class ServerState:
-    """The models, limits, pools, processes and trainings of a running server."""
+    """The models, limits, pools, processes, trainings and the project of a running server."""
 
-    def __init__(self, store: ModelStore, limits: Limits) -> None:
+    def __init__(self, store: ModelStore, limits: Limits, project: Path | None = None) -> None:
         self.store, self.limits = store, limits
+        self.project = OpenProject(project, store, limits)
         self.pool = Pool(limits)
         self.heavy = Pool(limits)  # a second pool, so that parses never wait for heavy requests
         self.processes = RequestProcesses(store.folder, limits)
@@ -90,6 +93,7 @@ class ServerState:
         self.processes.stop()
         self.trainings.stop()
         self.audits.stop()
+        self.project.stop()
         # Removed here and not where it was made: a signal may end the process right after this.
         shutil.rmtree(self.store.folder, ignore_errors=True)
 
@@ -176,6 +180,7 @@ def make_app(server: ServerState) -> FastAPI:
         _surprisal,
         _trainings,
         _audits,
+        _annotation,
         _pages,
     ):
         add(app, server)
@@ -589,6 +594,7 @@ def _trainings(app: FastAPI, server: ServerState) -> None:
             {
                 "models": rows, "limits": server.limits.as_dict(), "version": __version__,
                 "methods": {name: method.as_dict() for name, method in METHODS.items()},
+                "has_project": server.project.folder is not None,
             }
         )  # fmt: skip
 
@@ -661,6 +667,10 @@ def _audits(app: FastAPI, server: ServerState) -> None:
     async def cancel() -> Response:
         """End the audit that runs."""
         return ReportResponse(audits.cancel())
+
+
+def _annotation(app: FastAPI, server: ServerState) -> None:
+    add_annotation(app, server, ERRORS)
 
 
 # -- the page itself ------------------------------------------------------------------------------

@@ -268,6 +268,8 @@ MOST_NAMES = 32  # names in a JSON object
 MOST_MARKS = 200_000  # commas and brackets in JSON
 # Lists whose items may be other than texts: numbers, null, lists or objects.
 NESTED = frozenset({"tags", "spans", "forbidden", "heads", "relations"})
+OBJECTS = frozenset({"action", "start", "label_map"})  # names whose values may be objects
+MOST_ENTRIES = 1_000  # of such an object
 GONE = "sapwood.gone"
 JSON, BYTES = "application/json", "application/octet-stream"
 SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -507,6 +509,9 @@ def _check_value(name: str, value: object) -> None:
         value.encode()
     elif isinstance(value, float) and not math.isfinite(value):
         _no_number("an infinite number")
+    elif isinstance(value, dict) and name in OBJECTS and len(value) <= MOST_ENTRIES:
+        for key, item in value.items():
+            _check_value(key, item)
     elif isinstance(value, dict):
         msg = f'"{name[:80]}" is an object, expected a text, a number or a list of texts'
         raise Refusal(422, msg, FIELDS)

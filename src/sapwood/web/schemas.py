@@ -73,8 +73,8 @@ class ConstrainedRequest(ModelRequest):
     )
     spans: list[Span] = Field(
         [],
-        description="Phrases that the tree must have: first word, counted from 0, the word behind "
-        "the last, and a label, or null for any phrase.",
+        description="Phrases that the tree must have: first word, counted from 0, the position "
+        "after the last, and a label, or null for any phrase.",
         max_length=10_000,
     )
     forbidden: list[Span] = Field(

@@ -97,6 +97,7 @@ def run_server(
     address: ListenAddress,
     limits: Limits,
     tell: Callable[[str], None],
+    project: Path | None = None,
 ) -> None:
     """Serve models until the process is stopped.
 
@@ -110,6 +111,8 @@ def run_server(
         Returns the trees from which examples of states are taken.
     tell
         Called with the URL when requests are answered.
+    project
+        The folder of a project of annotation, which may be made by the page.
     """
     token = secrets.token_urlsafe(18) if address.is_open else None
     sweep(Path(tempfile.gettempdir()))
@@ -124,7 +127,7 @@ def run_server(
         for loaded in models_from_files(names, load, trees) if names else own_models(load):
             store.add(loaded)
         Thread(target=_warm, args=(store,), daemon=True).start()
-        server = make_server(store, address, limits, token)
+        server = make_server(store, address, limits, token, project)
         tell(address_of(address, bound, token))
         server.run(sockets=[bound])  # its end removes the folder, see ServerState.stop
 
@@ -168,7 +171,11 @@ def sweep(parent: Path) -> None:
 
 
 def make_server(
-    store: ModelStore, address: ListenAddress, limits: Limits, token: str | None
+    store: ModelStore,
+    address: ListenAddress,
+    limits: Limits,
+    token: str | None,
+    project: Path | None = None,
 ) -> uvicorn.Server:
     """A server with all routes and its guard, ready to run."""
     import uvicorn
@@ -191,7 +198,7 @@ def make_server(
 
     names = [] if address.host is None or address.host in ALL_ADDRESSES else [address.host]
     guard = Guard(
-        make_app(ServerState(store, limits)), limits, names=[*names, socket.gethostname()],
+        make_app(ServerState(store, limits, project)), limits, names=[*names, socket.gethostname()],
         takes_numbers=address.is_open, token=token,
     )  # fmt: skip
     config = uvicorn.Config(

@@ -136,7 +136,7 @@ def test_seeds_differ() -> None:
 
 @pytest.mark.parametrize("text", ["", "%", "x", "-1", "-5%", "100%", "1.5", "1/0", "nan", "1e400%"])
 def test_sizes_that_are_none(text: str) -> None:
-    with pytest.raises(sw.SapwoodError, match="no size of a part"):
+    with pytest.raises(sw.SapwoodError, match="not the size of a part"):
         part_size(text, 100)
 
 

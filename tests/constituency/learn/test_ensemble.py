@@ -480,7 +480,7 @@ def test_an_unknown_method_is_named_before_anything_is_trained(
 ) -> None:
     monkeypatch.setattr(sw.EnsembleLPCFG, "_train", lambda *_: pytest.fail("trained"))
     plan = [Candidate("spectral", 4), Candidate("magic")]
-    with pytest.raises(SapwoodError, match="'magic' is no kind of candidate; there are: spectral"):
+    with pytest.raises(SapwoodError, match="'magic' is not a kind of candidate: spectral"):
         sw.EnsembleLPCFG(plan=plan).fit(bank)
 
 

@@ -27,7 +27,7 @@ def test_held_out_data_is_declared_and_refused_elsewhere(name: str) -> None:
     if kind.uses_held:
         assert "held" in signature(kind.fit).parameters  # type: ignore[attr-defined]
     else:  # also where `fit` is that of a family whose other learners use them
-        with pytest.raises(SapwoodError, match="no use for held-out data"):
+        with pytest.raises(SapwoodError, match="does not use held-out data"):
             make(name).fit(None, [1])
 
 

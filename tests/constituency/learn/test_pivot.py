@@ -189,7 +189,7 @@ def test_pivots_outside_fit_the_trees_better(train: Treebank) -> None:
         sw.PivotLPCFG(6, side=side, iterations=1).fit(train[:500]).info_.log_likelihoods[0]
         for side in ("inside", "outside")
     ]
-    assert first[1] > first[0] + 500  # one nat a tree
+    assert first[1] > first[0] + 500  # one nat per tree
 
 
 def test_em_from_pivots_raises_the_likelihood(train: Treebank) -> None:

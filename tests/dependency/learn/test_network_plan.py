@@ -63,8 +63,8 @@ def test_a_budget_allows_what_it_pays_for():
     pace = arc_pass_seconds(30_000, 300, 0, SETTINGS)
     assert passes_of(30_000, seconds=2.5 * pace) == []  # fewer than the least passes
     assert passes_of(30_000, seconds=5.5 * pace) == [5]
-    assert passes_of(30_000, seconds=39.5 * pace) == [39]  # not two of 19
-    assert passes_of(30_000, seconds=60.5 * pace) == [30, 30]
+    assert passes_of(30_000, seconds=29.5 * pace) == [29]  # not two of 14
+    assert passes_of(30_000, seconds=54.5 * pace) == [27, 27]
     assert passes_of(30_000, seconds=inf) == passes_of(30_000, seconds=1e9)
 
 

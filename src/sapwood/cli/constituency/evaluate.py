@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 EXAMPLES_SHOWN = 2
 
 EVALUATE_EPILOG = """\b
-Where PREDICTED has one tree a line but fewer trees than GOLD, its empty lines
+Where PREDICTED has one tree per line but fewer trees than GOLD, its empty lines
 are missing trees: error sentences for EVALB, all wrong for the strict total.
 A PREDICTED that starts with { is taken for what `sapwood parse --json` writes.
 

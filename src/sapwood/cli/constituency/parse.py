@@ -1,4 +1,4 @@
-"""`sapwood parse`: one sentence a line in, one tree a line out, as a stream."""
+"""`sapwood parse`: one sentence per line in, one tree per line out, as a stream."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Layouts (TAB between columns):
                 and with --tagged or --partial CONSTRAINT_LOGPROB
   --k-best K    RANK  SCORE  LOGPROB  TREE
                 best first, and a blank line after each sentence
-  --json        one object a line: tree, log_prob, sign, sentence_log_prob,
+  --json        one object per line: tree, log_prob, sign, sentence_log_prob,
                 fallback, kind (parsed, joined or flat), constituents with
                 their posterior probability, k_best where asked for, and
                 constraint_log_prob with --tagged or --partial; with --raw
@@ -206,7 +206,7 @@ def parse_sentences(  # noqa: PLR0913 - every option of the command is an argume
     ),
     as_json: opt.Json = False,
 ) -> None:
-    """Parse sentences: one a line in, one bracketed tree a line out, in order.
+    """Parse sentences: one per line in, one bracketed tree per line out, in order.
 
     Every sentence gets a tree: where the grammar has no parse, its best pieces are joined under
     one root, and stderr counts such trees. By default a line is one sentence, tokenised as in the
@@ -281,7 +281,7 @@ class _Given:
         elif (self.tagged or self.partial) and text.is_raw:
             message = "the words are tokenised already; leave --raw and --tokenizer out"
         elif self.partial and text.trees:
-            message = "reads the brackets itself, one sentence a line; leave --trees out"
+            message = "reads the brackets itself, one sentence per line; leave --trees out"
         if message:
             raise typer.BadParameter(message, param_hint=option)
 
@@ -289,7 +289,7 @@ class _Given:
     def joining_reason(self) -> str:
         """Why a tree was joined from pieces."""
         if self.tagged or self.partial:
-            return "no tree of the model has what was asked; it is joined with the best pieces"
+            return "no tree satisfies the constraints; they are joined with the best pieces"
         return "the grammar has no parse for the sentence; its best pieces, side by side"
 
     def sentences(self, text: Text, file: str, parser: Parser) -> Iterator[Sentence]:

@@ -77,7 +77,7 @@ def print_phrases(  # noqa: PLR0913 - every option of the command is an argument
     scheduler: opt.SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Print the phrases of a text with their probability and their place, one a row.
+    """Print the phrases of a text with their probability and their place, one per row.
 
     Columns, separated by tabs, with a header: sentence (from 1), label, start and end (words of
     the sentence, from 0), char_start and char_end (characters of the text, from 0), probability,

@@ -216,7 +216,7 @@ def train_on_trees(  # noqa: PLR0913 - every option of the command is an argumen
 
 
 def _dev_lines(report: dict[str, Any]) -> Iterator[str]:
-    """Scores on dev trees, one a line."""
+    """Scores on dev trees, one per line."""
     dev = report["dev"]
     rows = {
         "F1 (EVALB)": f"{dev['f1']:.2f}",

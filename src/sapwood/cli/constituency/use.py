@@ -61,7 +61,7 @@ def score_file(  # noqa: PLR0913 - every option of the command is an argument
     scheduler: opt.SchedulerOption = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Print the natural logarithm of the probability of each tree or sentence, one a line.
+    """Print the natural logarithm of the probability of each tree or sentence, one per line.
 
     A tree's probability includes its words and is summed over all its derivations; a sentence's is
     summed over all its trees, without pruning. -inf says that the model cannot build it. For an
@@ -147,10 +147,10 @@ def draw_trees(
     n: int = typer.Option(10, "--n", "-n", min=0, metavar="N", help="How many trees."),
     seed: int = typer.Option(0, min=0, metavar="N", help="Seed of the random numbers."),
     words: bool = typer.Option(
-        False, "--words", help="Only the sentences, one a line, without their trees."
+        False, "--words", help="Only the sentences, one per line, without their trees."
     ),
 ) -> None:
-    """Draw trees from a model, one a line.
+    """Draw trees from a model, one per line.
 
     The same seed and N draw the same trees. An ensemble draws each tree from a member picked by its
     weight, among the members that have probabilities (pcfg, em, pivot, cluster); a line on stderr

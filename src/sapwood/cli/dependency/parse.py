@@ -45,7 +45,7 @@ Examples:
   sapwood depend parse parser.sapwood begun.conllu --partial --json
 
 \b
---json writes one object a line: words, upos, xpos, heads (0 is the root),
+--json writes one object per line: words, upos, xpos, heads (0 is the root),
 relations, posteriors (of each word's head), constraint_log_prob (natural
 logarithm of the probability of the heads and relations that were kept, given
 the sentence; 0 without --partial), and k_best where --n-best asks for it;
@@ -68,7 +68,7 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     file: str = typer.Argument(
         "-",
         metavar="[FILE]",
-        help="CoNLL-U, with --text one sentence a line, or with --raw any text; - for stdin.",
+        help="CoNLL-U, with --text one sentence per line, or with --raw any text; - for stdin.",
     ),
     *,
     out: opt.Out = None,
@@ -76,7 +76,7 @@ def parse_arcs(  # noqa: PLR0913 - every option of the command is an argument
     text: bool = typer.Option(
         False,
         "--text",
-        help="FILE has one sentence a line, words separated by blanks. Not for text that is not "
+        help="FILE has one sentence per line, words separated by blanks. Not for text that is not "
         "tokenised as the treebank is.",
     ),
     raw: opt.Raw = False,

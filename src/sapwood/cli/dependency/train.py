@@ -194,7 +194,7 @@ def _show_encoder_trial(event: Event) -> None:
 
 
 def _dev_lines(report: dict[str, Any]) -> Iterator[str]:
-    """Scores on dev sentences, one a line."""
+    """Scores on dev sentences, one per line."""
     dev = report["dev"]
     if "log_prob_per_word" in dev:
         rows = {"Log-probability a word": f"{dev['log_prob_per_word']:.4f}"}

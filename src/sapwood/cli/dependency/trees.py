@@ -173,7 +173,7 @@ def draw_arc_trees(
     kind: Literal["text", "svg", "latex"] = typer.Option(
         "text",
         "--as",
-        help="Text with one word a line; an SVG document, of one sentence; or an environment of "
+        help="Text with one word per line; an SVG document, of one sentence; or an environment of "
         "the LaTeX package tikz-dependency.",
     ),
     out: opt.Out = None,

@@ -41,7 +41,9 @@ def parse_size(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
     size = int(float(found[1]) * SIZE_UNITS[found[2].upper()]) if found else 0
     if size < LEAST_MEMORY:
-        msg = f"{text!r} is no size of at least 16M: give a number with M or G, such as 2G"
+        msg = (
+            f"{text!r} is not a memory size of at least 16M: give a number with M or G, such as 2G"
+        )
         raise typer.BadParameter(msg, param_hint="--memory")
     return size
 
@@ -134,7 +136,7 @@ def train_language_model(  # noqa: PLR0913 - every option of the command is an a
         ...,
         metavar="COUNTS|TEXT...",
         help="A file that `sapwood lm count` wrote, or text: tokens separated by blanks, one "
-        "sentence a line, also compressed; - for stdin.",
+        "sentence per line, also compressed; - for stdin.",
     ),
     *,
     out: opt.ModelFile,
@@ -236,6 +238,6 @@ def _held_out(name: str, counts: NgramCounts, engine: Engine) -> NgramCounts:
     if share_seen(held, counts) == 1.0:
         warn([(
             f"every {counts.order}-gram of {name} was seen in training: it seems to be part of it",
-            "hold out text that is not trained on, or the model will trust what it has seen",
+            "hold out text that is not trained on; the smoothing overfits otherwise",
         )])  # fmt: skip
     return held

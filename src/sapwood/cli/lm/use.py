@@ -28,8 +28,8 @@ Texts = Annotated[
     list[str],
     typer.Argument(
         metavar="TEXT",
-        help="Tokens separated by blanks, one sentence a line: files (also .gz, .xz, .bz2, .zst), "
-        "quoted globs, folders, or - for stdin.",
+        help="Tokens separated by blanks, one sentence per line: files (also .gz, .xz, .bz2, "
+        ".zst), quoted globs, folders, or - for stdin.",
     ),
 ]
 Stream = Annotated[
@@ -37,7 +37,7 @@ Stream = Annotated[
     typer.Option(
         "--stream",
         help="The text is one stream of tokens: lines do not end sentences. Not for text with one "
-        "sentence a line.",
+        "sentence per line.",
     ),
 ]
 
@@ -220,7 +220,7 @@ def sample_text(
         help="Maximum number of words; for a model of a stream, the length of every sample.",
     ),
 ) -> None:
-    """Draw sentences from a model, one a line."""
+    """Draw sentences from a model, one per line."""
     import numpy as np
 
     loaded = load_language_model(model)

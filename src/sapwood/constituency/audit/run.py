@@ -146,7 +146,7 @@ def audit_trees(
     """Audit a treebank: its findings, best first, and what planted errors show of them.
 
     Finished folds are kept in the folder `work`, if given, and an interrupted audit of the same
-    trees goes on with the others.
+    trees continues with the others.
     """
     settings, engine = settings or AuditSettings(), engine or Threads(1)
     evidence, documents = judge_trees(located, settings, engine, work)

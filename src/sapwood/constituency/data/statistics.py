@@ -41,7 +41,7 @@ def part_size(text: str, n_trees: int) -> int:
     is_count = not text.endswith("%")
     if size < 0 or (size >= 100 and not is_count) or (is_count and size.denominator > 1):
         raise SapwoodError(
-            f"{text!r} is no size of a part; expected a percentage or a number of trees",
+            f"{text!r} is not the size of a part; expected a percentage or a number of trees",
             hint="write 10% or 500",
         )
     return int(size) if is_count else round(size * n_trees / 100)
@@ -173,7 +173,7 @@ def doubt_dev_trees(
     if is_same_file or n_long_shared > CHANCE_OVERLAP * n_long:
         yield Doubt(
             f"{len(shared):,} of {count(len(gold), 'dev tree')} are also in the training "
-            "trees, so that scores on them say little about new sentences",
+            "trees, so scores on them do not predict scores on new sentences",
             "hold out trees that are not trained on",
         )
 
@@ -183,7 +183,7 @@ def doubt_comparison(gold: str, predicted: str) -> Iterator[Doubt]:
     one, other = Path(gold), Path(predicted)
     if one.is_file() and other.is_file() and one.samefile(other):
         yield Doubt(
-            f"{predicted}: is the gold file too, so that the scores say nothing",
+            f"{predicted}: is also the gold file, so the scores are meaningless",
             "give the trees of a parser: sapwood parse MODEL FILE > PREDICTED",
         )
 

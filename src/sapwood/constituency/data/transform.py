@@ -63,7 +63,7 @@ class Transform:
     Parameters
     ----------
     binarise
-        `head` grows each phrase outward from its head child, `right` and `left` branch one way.
+        `head` grows each phrase outward from its head child, `right` and `left` branch to one side.
     horizontal
         How many of its next children an intermediate symbol remembers.
     vertical

@@ -290,7 +290,7 @@ class StoredShard:
 
 @dataclass(frozen=True, eq=False)
 class StoredTreebank:
-    """A treebank of which no more than one shard a thread is in memory at a time.
+    """A treebank of which no more than one shard per thread is in memory at a time.
 
     A folder holds a file for each column of `Treebank`, rows of all trees one after the other.
     Shards are cut as those in memory, so that models learnt from them are bitwise the same.

@@ -1,4 +1,4 @@
-"""Can the probabilities of constituents be believed? Calibration of posteriors.
+"""Calibration of the posteriors of constituents: reliability, ECE, Brier score.
 
 Notation
 --------
@@ -73,7 +73,7 @@ def _read_file(source: Source, has_phrases: bool) -> Iterator[Predicted]:
             return
         if has_phrases and first:
             raise CorpusError(
-                "trees without the probabilities that --reliability is about",
+                "the trees have no probabilities, which --reliability needs",
                 file=name,
                 hint=WITH_JSON,
             )
@@ -115,14 +115,14 @@ def _kind(line: str) -> str:
 
 
 class _JsonLine(NamedTuple):
-    """Where a JSON object stands, and whether the probabilities of its phrases are wanted."""
+    """Where a JSON object stands, and whether the probabilities of its phrases are requested."""
 
     file: str
     number: int
     has_phrases: bool
 
     def read(self, line: str) -> Predicted:
-        """The tree and, where wanted, its phrases."""
+        """The tree and, where requested, its phrases."""
         try:
             item = json.loads(line)
         except (ValueError, RecursionError):

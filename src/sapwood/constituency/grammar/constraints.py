@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 Chain = tuple[str, ...] | None
 Tags = Mapping[str, float]  # probabilities by tag
 SURE = 0.9  # probability of a tag that turned out to be impossible; its alternatives have the rest
-_SPANS = "a list of (first word, word behind the last, label or None)"
-_SPAN_HINT = "give (first word, word behind the last, label or None), words counted from 0"
+_SPANS = "a list of (first word, position after the last, label or None)"
+_SPAN_HINT = "give (first word, position after the last, label or None), counted from 0"
 FREE, CLOSED = 0, 1  # classes of cells: everything allowed, nothing allowed
 
 
@@ -236,16 +236,16 @@ def constrain(
     spans: Iterable[tuple[int, int, str | None]] = (),
     forbidden: Iterable[tuple[int, int, str | None]] = (),
 ) -> Constraints | None:
-    """Check what a user asks for a sentence of n words; None where nothing is asked.
+    """Check the constraints on a sentence of n words; None without constraints.
 
     Parameters
     ----------
     tags
         For each word None, a tag, or a dictionary of tags with probabilities.
     spans, forbidden
-        Phrases that must be there, and that must not: first word, counted from 0, the word behind
-        the last, and a label or None. Several labels over one span stand outermost first; a label
-        right behind itself is one request.
+        Phrases that must be there, and that must not: first word, counted from 0, the position
+        after the last, and a label or None. Several labels over one span stand outermost first; a
+        label right behind itself is one request.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 Each member gives every labelled span a posterior; the ensemble's is their weighted mean. Members
 with the same symbols, rules and plain grammar form a *group* and share one pruned chart; a member
-that needs no chart is a group by itself. Groups may differ in how trees were made binary: between
+that needs no chart is a group of its own. Groups may differ in their binarisation: between
 groups only brackets are compared, which are the treebank's own labels over words.
 
 A file of an ensemble has the weights of members with hidden states in 16 bits a number. Members

@@ -195,7 +195,7 @@ class _Line:
             self.stack[-1].is_filled = True
 
     def _open(self, token: str, column: int, at: int) -> int:
-        """Open a bracket, or read a whole `(TAG word)`; where reading goes on."""
+        """Open a bracket, or read a whole `(TAG word)`; where reading continues."""
         one_word = _ONE_WORD.match(self.text, at)
         is_alone = _NOTHING.match(self.text, at) is not None
         is_outer = all(bracket.is_root for bracket in self.stack)

@@ -3,7 +3,7 @@
 1. Project every node as spectral learning does: `U' phi` inside, `V' psi` outside.
 2. Per label, k-means on the joined vectors gives each node of the treebank a state.
 3. Relative frequencies of the refined rules give a proper latent grammar.
-4. A few EM iterations refine it, if wanted.
+4. A few EM iterations refine it, where requested.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Two starts:
 
 - **split** (Petrov et al. 2006): begin with one state a symbol; split every state in two with 1 %
   noise, run EM, and so on to 2, 4, 8, 16, ... states. States are pulled towards their siblings'
-  mean after every step. If wanted, the splits that gained least are undone after each round.
+  mean after every step. Optionally, the splits that gained least are undone after each round.
 - **matsuzaki** (Matsuzaki et al. 2005): all states at once, treebank frequencies times exp(u) with
   u uniform between -ln 3 and ln 3.
 
@@ -356,7 +356,7 @@ class _TreebankEM:
         self.grading_cpu_seconds += process_time() - cpu
 
     def note_time(self, info: Info) -> None:
-        """Note the time of a training, and how much of it was grading."""
+        """Note the time of a training, and how much of it was scoring."""
         info.seconds["em"] = round(perf_counter() - self.began - self.grading_seconds, 3)
         info.extra["grading_cpu_seconds"] = self.grading_cpu_seconds
         if self.dev is not None:

@@ -132,7 +132,7 @@ class RightTrees(NamedTuple):
     sentences
         Words.
     labels
-        Chains that are told apart.
+        Chains that are distinguished.
     tags
         Names.
     tag
@@ -252,7 +252,7 @@ class SpanTrainer(NetworkTrainer):
         return self.encode_backward(batch, loss, d_states, right, n_words)
 
     def _tree_loss(self, sentences: IntArray, scores: Real) -> tuple[float, Real]:
-        """Negative log of the shares of the right trees, and its gradient by the scores."""
+        """Negative log-probability of the gold trees, and its gradient by the scores."""
         trees = self.trees
         first, end = trees.starts[sentences], trees.starts[sentences + 1]
         n = self.words.starts[sentences + 1] - self.words.starts[sentences] - 2  # without marks

@@ -66,7 +66,7 @@ def estimator_of(c: Candidate, plain: PCFG | None = None, seed: int = 0, n_jobs:
         if method.has("plain") and not method.has_candidates
     }
     if c.method not in kinds:
-        raise SapwoodError(f"{c.method!r} is no kind of candidate; there are: {', '.join(kinds)}")
+        raise SapwoodError(f"{c.method!r} is not a kind of candidate: {', '.join(kinds)}")
     behind = PCFG(**(plain or PCFG()).get_params())
     own = {"binarise": c.binarise, "horizontal": c.horizontal}
     behind.set_params(**{name: value for name, value in own.items() if value is not None})
@@ -216,7 +216,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
         return source
 
     def _is_helpful(self, bank: Treebank, source: WordSource, split: TrialSplit) -> bool:
-        """Whether networks that read the encoder are better on held-out trees; tells of it."""
+        """Whether networks with the encoder are better on held-out trees; reports the result."""
         trees = [bank[k] for k in split.train.tolist()]
         train = Treebank.from_trees(trees, bank.inventory.transform)
         held, scores = clean_dev_trees([bank[k] for k in split.held.tolist()]), []

@@ -76,7 +76,7 @@ class PivotLPCFG(StateParameters, EMParameters, OnPlainGrammar):
     info_ : Info
         That of the EM iterations, see `run_treebank_em`, and `states`, the pivots found for each
         label; `pivots`, in words, of each label with more than one state; `missing`, the labels
-        with fewer pivots than states were wanted: how many were found, and wanted.
+        with fewer pivots than requested states: how many were found, and requested.
     """
 
     side: str = parameter(
@@ -559,7 +559,7 @@ def _above(table: NodeTable, node: int, n_rules: int) -> str:
 def missing_pivots(
     data: TrainingData, found: IntArray, wanted: IntArray
 ) -> dict[str, tuple[int, int]]:
-    """Labels with fewer pivots than states were wanted, the commonest first."""
+    """Labels with fewer pivots than requested states, the commonest first."""
     few = np.flatnonzero(found < wanted)
     few = few[np.argsort(-data.counts.symbols[few], kind="stable")]
     symbols = data.inventory.symbols

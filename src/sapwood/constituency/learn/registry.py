@@ -1,7 +1,7 @@
 """The methods of learning by name: what commands, ensembles and benchmarks choose from.
 
 A new method is a line in `METHODS`; dependencies and text have tables of their own (`methods.py`
-in their folders). Estimators are imported when they are wanted, so that `--help` can list all of
+in their folders). Estimators are imported on demand, so that `--help` can list all of
 them without NumPy.
 """
 

@@ -2,7 +2,7 @@
 
 Which settings are best depends on the trees, and on the method: where phrases are flat, symbols
 that remember sisters are many and rare, so that their hidden states have little to learn from,
-while a plain grammar has nothing else to tell half-built phrases apart by. So a *judge*, a quick
+while a plain grammar has nothing else to distinguish half-built phrases. So a *judge*, a quick
 grammar, learns from most of a sample of the trees under one setting after the other, and parses
 the rest. Settings are searched one at a time, each with the best values of those before it.
 
@@ -51,7 +51,7 @@ class SearchLimits(NamedTuple):
     Attributes
     ----------
     least_trees
-        Fewest trees of a treebank; with fewer, held-out trees cannot tell settings apart.
+        Fewest trees of a treebank; with fewer, held-out trees cannot distinguish settings.
     most_trees, most_words
         Size of the sample that is learnt from and parsed.
     least_budget
@@ -116,7 +116,7 @@ class ChosenSettings:
         }  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what a report tells of it."""
+        """Return the search as plain data for reports."""
         return self.as_record() | {"seconds": self.seconds, "reason": self.reason}
 
     def __str__(self) -> str:

@@ -135,7 +135,7 @@ class Parse:
         `parsed`; `joined` where the grammar had no parse and the tree is made of the best pieces;
         `flat` where the sentence was too long to chart.
     source
-        The sentence as it stands in a text, with the places of its words; None for a sentence
+        The sentence as it is written in a text, with the offsets of its words; None for a sentence
         that was given as words.
     """
 
@@ -171,7 +171,7 @@ class Parse:
         return None if self.source is None else self.source.offsets
 
     def located(self, source: TextSentence) -> Parse:
-        """The same parse of a sentence as it stands in a text."""
+        """The same parse of a sentence as it is written in a text."""
         return replace(self, source=source)
 
     @property
@@ -399,10 +399,10 @@ class Parser:
             For each word None (free), a tag, or a dictionary of tags with probabilities, by which
             the model's own are multiplied.
         spans
-            Phrases that the tree must have: first word, counted from 0, the word behind the last,
-            and a label or None for any. Other labels may stand above or below it over these words;
-            of several over the same words, the first is the outermost. A request that is repeated
-            counts once.
+            Phrases that the tree must have: first word, counted from 0, the position after the
+            last, and a label or None for any. Other labels may stand above or below it over these
+            words; of several over the same words, the first is the outermost. A request that is
+            repeated counts once.
         forbidden
             Phrases that the tree must not have, likewise; None forbids every phrase over the words.
 
@@ -453,7 +453,7 @@ class Parser:
     def parse_together(
         self, sentences: Sequence[Sequence[str] | PartialSentence]
     ) -> Iterator[Parse]:
-        """Parse some sentences that are all there: networks read them in batches of like length.
+        """Parse some sentences that are all there: networks read them in batches of similar length.
 
         The parses are those of `parse`, to the last bit. A sentence that cannot be parsed raises
         its error when its turn comes.
@@ -588,7 +588,7 @@ class Parser:
 
         A sentence with constraints is a `PartialSentence(words, tags, spans, forbidden)`, of
         `sapwood.constituency.grammar.constraints`; there are none for all sentences. Networks read
-        sentences that are there together, in batches of like length; a sentence that comes alone
+        sentences that are there together, in batches of similar length; a sentence that comes alone
         waits for no other. Parses depend neither on batches nor on engines.
 
         Threads wait for each other wherever no kernel runs, which in short sentences is most of

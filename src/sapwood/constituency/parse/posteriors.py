@@ -456,7 +456,7 @@ class NetworkReader:
     def read_many(
         self, sentences: Sequence[tuple[list[str], Constraints | None]]
     ) -> list[tuple[IntArray, FloatArray]]:
-        """What `read` returns for each sentence; sentences of like length are encoded together."""
+        """The result of `read` for each sentence, encoded in batches of similar length."""
         order = sorted(range(len(sentences)), key=lambda k: -len(sentences[k][0]))
         found: dict[int, tuple[IntArray, FloatArray]] = {}
         for batch in _cut(order, [len(sentences[k][0]) for k in order]):

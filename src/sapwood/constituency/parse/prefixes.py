@@ -185,7 +185,7 @@ def predict_words(
         a symbol and state drawn from those of random trees. It gives words that the grammar cannot
         derive here a small probability. 0 leaves the grammar as it is.
     with_words
-        Whether the distribution of the next word is wanted too.
+        Whether to compute the distribution of the next word too.
     """
     tables, n = prefix_tables(grammar), len(words)
     _require_charts([tables], n)
@@ -257,7 +257,7 @@ class _PrefixReader:
         return table.indices[at], table.data[at]
 
     def read(self, k: int, row: int, probability: float) -> None:
-        """Go on behind word k, counted from 0, whose conditional probability is known."""
+        """Continue after word k, counted from 0, whose conditional probability is known."""
         from sapwood.constituency.parse.kernels.prefixes import inside_column, next_starts
 
         chart, tables = self.chart, self.tables

@@ -49,7 +49,7 @@ def inspect_model(
         Probabilities are of a rule or word given its symbol (and state), of a tag given its class
         of unknown words; `share` is of all nodes of a random tree. States of a label that derive
         almost the same are one row, the first with the others as `twins`. An ensemble, unless a
-        member is named, is told as `members` with their weights.
+        member is named, is reported as `members` with their weights.
 
     Examples
     --------
@@ -186,7 +186,7 @@ class GrammarView:
 
     @cached_property
     def share(self) -> npt.NDArray[np.float64]:
-        """Share of each symbol among the nodes of a random tree, shape [n_symbols]."""
+        """Fraction of each symbol among the nodes of a random tree, shape [n_symbols]."""
         from sapwood.constituency.parse.prepared import prepare
 
         visits = prepare(self.model).plain.visits

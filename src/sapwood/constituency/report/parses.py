@@ -45,7 +45,7 @@ def parse_answer(parse: Parse, k: int = 1) -> dict[str, Any]:
 def parse_report(parse: Parse | None, k_best: int | None = None) -> dict[str, Any]:
     """A parsed sentence, with its phrases and tags and their posteriors.
 
-    A sentence of running text comes with what `source_fields` tells.
+    A sentence of running text comes with the fields of `source_fields`.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def draw_parse(parse: Parse, k: int = 1, states: StateVectors | None = None) -> 
     Returns
     -------
     dict
-        What `draw_given_tree` tells of the tree, with `kind`, `is_fallback`, `sentence_log_prob`,
+        The fields of `draw_given_tree`, with `kind`, `is_fallback`, `sentence_log_prob`,
         `k_best` and `chart`; not the probability of the constraints, which takes longer than all.
     """
     return drawing_of(parse.tree, parse, states) | {
@@ -181,7 +181,7 @@ def drawing_of(tree: Tree, parse: Parse | None, states: StateVectors | None) -> 
     """Words, brackets, drawings, and the nodes of a tree in pre-order.
 
     A node has `label`, `start`, `end`, `depth`, `is_tag`, `posterior` (None at the root and where
-    nothing is known), and in `states` its symbol and the share of each hidden state.
+    nothing is known), and in `states` its symbol and the posterior of each hidden state.
     """
     from sapwood.constituency.parse.state_vectors import states_in_trees
     from sapwood.corpora.tree import clean
@@ -316,8 +316,9 @@ def compare_parses(names: Sequence[str], parses: Sequence[Parse]) -> dict[str, A
     Returns
     -------
     dict
-        `words`; `sides`, each with `model`, `log_prob`, `is_fallback` and what `drawing_of` tells,
-        whose nodes have `differs`; and `shared`, the phrases that both have, of `phrases` each.
+        `words`; `sides`, each with `model`, `log_prob`, `is_fallback` and the fields of
+        `drawing_of`, whose nodes have `differs`; and `shared`, the phrases that both have, of
+        `phrases` each.
     """
     sides = []
     for name, parse in zip(names, parses, strict=True):

@@ -41,9 +41,9 @@ def phrase_rows(
     Parameters
     ----------
     labels
-        Of the phrases and tags that are wanted; None for all phrases, without tags.
+        The phrases and tags to list; None for all phrases, without tags.
     least
-        The lowest posterior that is wanted. Phrases of a joined or flat tree have none: they are
+        The lowest posterior to list. Phrases of a joined or flat tree have none: they are
         left out where this is above 0.
 
     Examples

@@ -38,7 +38,7 @@ class StateAtlas:
     Parameters
     ----------
     member
-        A grammar. One without hidden states has an atlas with nothing to tell apart.
+        A grammar. One without hidden states has an atlas with one state per symbol.
     top
         Rules, words or contexts of each list.
 
@@ -106,7 +106,7 @@ class StateAtlas:
         return {}
 
     def state_shares(self, a: int) -> FloatArray:
-        """Share of each state among the nodes of a symbol; all 0 where there are none."""
+        """Fraction of each state among the nodes of a symbol; all 0 where there are none."""
         if self.model.n_states[a] == 1 or not self.model.is_probabilistic:
             return np.ones(1) if self.model.n_states[a] == 1 else np.zeros(self.model.n_states[a])
         visits = self.vectors.out[a] * self.vectors.one[a]

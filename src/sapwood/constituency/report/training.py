@@ -153,13 +153,13 @@ def comparison_row(
     jobs
         Threads, or the engine where the work runs; `cpu_seconds` are those of this process.
     choice
-        How trees are made binary, where that was chosen on the treebank; not part of the seconds.
+        The binarisation, where it was chosen on the treebank; not part of the seconds.
 
     Returns
     -------
     dict
         F1 and tagging accuracy in percent, iterations (`best_iteration` where dev trees chose one),
-        `seconds` and `cpu_seconds` of training without grading, speed of parsing, peak memory.
+        `seconds` and `cpu_seconds` of training without scoring, speed of parsing, peak memory.
     """
     from sapwood.constituency.learn.registry import METHODS, Settings
     from sapwood.execute import as_engine

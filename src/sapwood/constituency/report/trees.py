@@ -161,7 +161,7 @@ class Evaluation:
     n_unknown: int = 0
 
     def as_dict(self, *, per_sentence: bool = False, examples: int = 2) -> dict[str, Any]:
-        """The totals `all`, `len40`, `strict`, and what was asked for."""
+        """The totals `all`, `len40`, `strict`, and the requested tables."""
         out: dict[str, Any] = dict(self.brackets.as_dict())
         if per_sentence:
             figures = ("recall", "precision", "tag_accuracy")
@@ -194,7 +194,7 @@ def evaluate_trees(
     raw
         Whether to take the trees as they are, instead of cleaning both sides first.
     errors, reliability
-        Whether to explain errors, and to say how far probabilities can be believed.
+        Whether to explain errors, and to say how well probabilities are calibrated.
 
     Examples
     --------

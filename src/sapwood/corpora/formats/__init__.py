@@ -1,9 +1,9 @@
 """The notations of treebanks: how each is recognised and read, in one table.
 
-A reader takes lines and gives trees; it names file, line and column where it stops, and goes on
-behind a broken tree when errors are collected. Labels and words come out as Penn brackets can write
-them: brackets inside are `-LRB-` and `-RRB-`, blanks are `_`. What a notation adds that is no part
-of the tree, such as lemmas, codes and numbers, goes.
+A reader takes lines and gives trees; it names file, line and column where it stops, and continues
+after a broken tree when errors are collected. Labels and words are changed to what Penn brackets
+can write: brackets inside are `-LRB-` and `-RRB-`, blanks are `_`. What a notation adds that is no
+part of the tree, such as lemmas, codes and numbers, goes.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def as_trees(source: object) -> Iterable[Any]:
 
 
 def write_trees(trees: Iterable[Tree], file: str | Path | IO[str], *, force: bool = False) -> int:
-    """Write one tree a line and return how many; a path is written whole or not at all.
+    """Write one tree per line and return how many; a path is written whole or not at all.
 
     `force` allows to replace a file that Sapwood did not write.
     """
@@ -196,7 +196,7 @@ DEPENDENCIES = Kind(
     "`sapwood depend train` and the other commands of `sapwood depend` take dependency trees",
 )
 _TABLE = Kind("a table of words", "bring the trees in brackets, or in the export format")
-_JSON = Kind("JSON", "write the trees in brackets, one a line")
+_JSON = Kind("JSON", "write the trees in brackets, one per line")
 _XML = Kind("XML, but not TIGER-XML", "export it as TIGER-XML, NEGRA export or Penn brackets")
 _BINARY = Kind("a binary file", "name the treebank itself; .gz, .xz and .bz2 may stay compressed")
 _SENTENCES = Kind("plain sentences", "trees are expected here; `sapwood parse` takes sentences")

@@ -191,7 +191,7 @@ class _Reader:
         return self._error(msg, line, column - 1, "add the missing bracket")
 
     def _recover(self, error: CorpusError) -> None:
-        """Record a bad tree and go on at the next line that starts with '(', or raise its error."""
+        """Record a bad tree and continue at the next line with '(' first, or raise its error."""
         if self.reading.skipped is None:
             raise error
         behind = self.seen[1:] if self.stack else []

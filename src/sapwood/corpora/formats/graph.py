@@ -8,13 +8,13 @@ The export format of NEGRA, TIGER and TueBa has a line for each word and each ph
     #500    S     --  --  0
     #EOS 1
 
-The columns are word, tag, morphology, function and parent; version 4 has the lemma behind the word.
+The columns are word, tag, morphology, function and parent; version 4 has the lemma after the word.
 TIGER-XML has sentences `<s>` with `<t>` for words, `<nt>` for phrases, `<edge>` between them.
 Secondary edges are left out. A discontinuous tree is refused. Punctuation that such treebanks
 attach to the root, in the middle of the sentence, goes into the lowest phrase around it; it would
 break nearly every phrase.
 
-The Sinica Treebank has one clause a line, roles before categories, bars between:
+The Sinica Treebank has one clause per line, roles before categories, bars between:
 
     #1:1.[0] S(agent:NP(Head:Nh:我)|Head:VC:看|goal:NP(Head:Na:書))#。(PERIODCATEGORY)
 
@@ -236,7 +236,7 @@ def read_export(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
 
 
 class _ExportReader:
-    """One pass over the lines; after an error, reading goes on with the next sentence."""
+    """One pass over the lines; after an error, reading continues with the next sentence."""
 
     def __init__(self, keep_functions: bool) -> None:
         self.keep_functions = keep_functions

@@ -170,7 +170,7 @@ class Arcs:
         return rows
 
     def draw(self, *, colour: bool = False) -> str:
-        """Draw the tree as lines of text: one word a line, heads as bars beside their dependents.
+        """Draw the tree as lines of text: one word per line, heads as bars beside their dependents.
 
         Parameters
         ----------
@@ -270,7 +270,7 @@ class ArcBank(RaggedBank[Arcs]):
     offsets
         Row of the first word of each sentence, and the number of rows at the end.
     word, upos, xpos, head, relation
-        One number a word; see the notation of this module.
+        One number per word; see the notation of this module.
     texts
         The CoNLL-U lines of each sentence, for features that have no column here; empty if there
         are none. Columns override them.

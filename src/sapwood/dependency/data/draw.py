@@ -1,8 +1,8 @@
 """Drawing dependency trees: text for terminals, SVG for pages, LaTeX for papers.
 
-Text has one word a line, so that sentences of any length fit. Every word with dependents has a bar;
-lines lead from the bar to the word itself and, with an arrow, to each dependent. The bar of a word
-is to the right of the bar of its head, so the line of a word meets the bar of its head first.
+Text has one word per line, so that sentences of any length fit. Every word with dependents has a
+bar; lines lead from the bar to the word itself and, with an arrow, to each dependent. The bar of a
+word is to the right of the bar of its head, so the line of a word meets the bar of its head first.
 """
 
 from __future__ import annotations

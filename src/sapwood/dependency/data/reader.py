@@ -337,14 +337,15 @@ def parse_conllu(text: object) -> Arcs:
         msg = f"expected CoNLL-U in a string, not {describe(text)}"
         raise SapwoodTypeError(msg, hint="files are read by sapwood.read_arcs(path)")
     lines, reading = io.StringIO(text), Reading("<text>")
-    sentences = list(read_conllu(lines, reading, has_heads=not _is_headless(text)))
+    sentences = list(read_conllu(lines, reading, has_heads=not is_headless(text)))
     if len(sentences) != 1:
         msg = f"expected one sentence, found {len(sentences)}"
         raise CorpusError(msg, file="<text>", hint="read several with sapwood.read_arcs")
     return sentences[0].arcs()
 
 
-def _is_headless(text: str) -> bool:
+def is_headless(text: str) -> bool:
+    """Whether no word of a CoNLL-U text has a head."""
     rows = (line.split("\t") for line in text.split("\n") if line and line[0] != "#")
     words = [cells for cells in rows if len(cells) == N_CONLLU_COLUMNS and cells[ID].isdecimal()]
     return bool(words) and all(cells[HEAD] == EMPTY for cells in words)

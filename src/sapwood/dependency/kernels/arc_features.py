@@ -78,7 +78,7 @@ def part_features(parts, words, coarse, between, templates, bounds, mask):
     between : [n_templates of arcs]
         Columns of head and of modifier that go with each tag between them.
     templates : [n_templates, N_ATOMS, 2]
-        Place and property of every atom; place -1 behind the last.
+        Place and property of every atom; place -1 after the last.
     bounds : [6]
         First template of each kind of parts.
     mask

@@ -236,7 +236,7 @@ class ArcEnsemble(ArcEstimator):
     encoder_passes: int | None = parameter(
         None,
         maybe(whole(0)),
-        "Passes of each network; 0 for no network. None chooses 8 to 40: a larger treebank is read "
+        "Passes of each network; 0 for no network. None chooses 8 to 30: a larger treebank is read "
         "less often.",
     )
     networks: int = parameter(

@@ -37,8 +37,8 @@ class ArcNetworkSettings:
     least_passes
         With time for fewer passes there is no network: it would be worse than the other members.
     dropout, dropout_words
-        Dropout of units in networks that read so many words or more; with fewer it is that of
-        `NetworkPlan`, since shorter trainings are too short to overfit.
+        Dropout of units in networks that read at least this number of words; with fewer it is that
+        of `NetworkPlan`, since shorter trainings are too short to overfit.
     side_loss
         Weight of the losses of tags and relations.
     weights, pretrained_weights
@@ -55,8 +55,8 @@ class ArcNetworkSettings:
     words_power: float = 0.5
     pretrained_fraction: float = 0.6
     fewest_passes: int = 8
-    most_passes: int = 40
-    passes_of_two: int = 30
+    most_passes: int = 30
+    passes_of_two: int = 25
     words_of_two: int = 15_000
     least_passes: int = 3
     dropout: float = 0.33
@@ -127,7 +127,7 @@ def plan_networks(
     >>> for n_words in (20_000, 200_000):
     ...     found = plan_networks(n_words, most=2)
     ...     print([plan.passes for plan in found.plans], [plan.seed for plan in found.plans])
-    [40, 40] [0, 1000]
+    [30, 30] [0, 1000]
     [26] [0]
     >>> plan_networks(200_000, most=2, seconds=60) is None
     True

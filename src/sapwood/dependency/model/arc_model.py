@@ -246,7 +246,7 @@ class WordClusters(NamedTuple):
             raise ModelFormatError(msg + "two for each, and words in the order of their numbers")
 
     def of(self, forms: npt.NDArray[Any], lower: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Clusters of words, from 1 on, by their forms or else their small letters; 0 for others.
+        """Clusters of words, from 1 on, by their forms or else in lower case; 0 for others.
 
         >>> known = WordClusters(np.array([2, 5], np.uint32), np.array([[0, 3], [1, 7]], np.int32))
         >>> known.of(np.array([9, 2, 8]), np.array([5, 5, 8])).tolist()

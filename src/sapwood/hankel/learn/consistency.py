@@ -70,7 +70,7 @@ def problem_of(
     slack
         mu of (29).
     composed
-        Whether composed contexts are rows too, behind the others; not with `only_observed`.
+        Whether composed contexts are rows too, after the others; not with `only_observed`.
 
     Returns
     -------

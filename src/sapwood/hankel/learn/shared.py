@@ -125,7 +125,7 @@ def read_strings(strings: object) -> Counter[Inside]:
         found[tuple(as_sentence(words))] += times
     if not found.total() > 0:
         msg = "no strings: nothing can be learnt"
-        raise SapwoodError(msg, hint="give one string a line, its symbols apart by blanks")
+        raise SapwoodError(msg, hint="give one string per line, its symbols separated by blanks")
     return found
 
 

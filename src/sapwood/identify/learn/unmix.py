@@ -10,7 +10,7 @@
 1. Unmix Psi(1), and Psi(tau) for random directions tau.
 2. DECOMPOSE(Psi(1)', Psi(tau)') gives the columns of A, which sum to 1.
 3. pi = A+ Psi(1) 1;  T = A+ Psi(1)' (A+)' diag(pi)^-1;  O = A T^-1.
-4. Refine with sentences of all lengths, if wanted.
+4. Refine with sentences of all lengths, optionally.
 
 Left and right children are drawn alike, so that mu_132(eta) + mu_231(eta) - mu_123(eta), which is
 Psi(eta)', is a second estimate; their mean is taken.
@@ -28,7 +28,7 @@ Psi(eta)', is a second estimate; their mean is taken.
    mu_13 and mu~_12 best is taken, conjugate pairs together.
 3. Both margins of A D, argument and head, are pi, which all words of all sentences count: A D is
    scaled to have them.
-4. Refine with sentences of all lengths, if wanted.
+4. Refine with sentences of all lengths, optionally.
 
 Trees are counted alike from both ends, so that pairs (i, j) and (n + 1 - j, n + 1 - i) are
 transposes: their mean is taken.

@@ -227,7 +227,7 @@ def _cut_file(path: Path, name: str, first: int) -> Iterator[TextShard]:
             if len(file.readline(MAX_CHARACTERS + 1)) > MAX_CHARACTERS:
                 msg = f"a line of more than {MAX_CHARACTERS:,} bytes, the most that is read"
                 line = 1 + _n_lines(path, file.tell() - MAX_CHARACTERS)
-                hint = "one sentence a line is expected: is the file what it claims?"
+                hint = "one sentence per line is expected: is the file what it claims?"
                 raise CorpusError(msg, file=name, line=line, hint=hint)
             stop = file.tell()
             yield TextShard(number, path, start, stop, name)

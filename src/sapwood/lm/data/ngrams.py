@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 NOTHING, START, END, UNKNOWN = 0, 1, 2, 3
 SPECIAL = ("<nothing>", "<s>", "</s>", "<unk>")
 RESERVED = frozenset(SPECIAL[:UNKNOWN])  # no text may have these as words
-RESERVED_HINT = "leave it out: one sentence a line has its start and end by itself"
+RESERVED_HINT = "leave it out: one sentence per line has its start and end by itself"
 Words = npt.NDArray[np.uint32]  # [n]: words of a text by their numbers
 Rows = npt.NDArray[np.uint32]  # [n, order]: n-grams, the last word first
 MAX_ORDER = 5

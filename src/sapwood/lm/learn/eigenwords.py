@@ -133,7 +133,7 @@ def _total(what: str, engine: Engine, task: Any, source: _Source, *common: Any) 
         if "no shards" not in str(error):
             raise
         msg = "no sentences: nothing can be learnt"
-        raise SapwoodError(msg, hint="give tokenised text, one sentence a line") from error
+        raise SapwoodError(msg, hint="give tokenised text, one sentence per line") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,7 +317,7 @@ class WordEmbedding(Estimator):
         Parameters
         ----------
         text
-            Lists of words, one a sentence; or one or several paths of files with a tokenised
+            Lists of words, one per sentence; or one or several paths of files with a tokenised
             sentence a line (also `.gz`, `.xz`, `.bz2`, `.zst`), globs, folders of text, or `-`.
         """
         distances = {"cca": self.window, "two-step": 2 * self.window, "bigram": 1, "lr-mvl": 1}
@@ -337,7 +337,7 @@ class WordEmbedding(Estimator):
             )
             if not counts.pairs[0].nnz:
                 msg = "no sentence has two words: nothing stands beside anything"
-                raise SapwoodError(msg, hint="give tokenised text, one sentence a line")
+                raise SapwoodError(msg, hint="give tokenised text, one sentence per line")
             context = None
             if self.method == "lr-mvl":
                 numbered = NumberedText.write(source, engine, known, Path(folder))

@@ -97,7 +97,7 @@ class PivotBigram(LatentEstimator):
     def _maximise_rare(
         self, is_rare: BoolArray, u: FloatArray, now: BigramStates, expected: BigramStates
     ) -> BigramStates:
-        """The M-step for the states of some words, all else being fixed."""
+        """The M-step for the states of some words, with all other states fixed."""
         r, _ = maximise_states(expected.r, expected.s * now.s, u, self.prior)
         return now._replace(r=np.where(is_rare[:, None], r, now.r).astype(np.float32))
 

@@ -4,6 +4,7 @@ export class Trouble extends Error {
   constructor(status, told) {
     super(told.error ?? `the server answered ${status}`);
     this.status = status;
+    this.told = told; // the whole answer: a conflict comes with the version of the server
     this.hint = told.hint ?? null;
     this.line = told.line ?? null;
     this.column = told.column ?? null;

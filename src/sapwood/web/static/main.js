@@ -10,15 +10,17 @@ const TITLES = {
   train: "Train",
   audit: "Audit",
   identify: "Identify",
+  annotate: "Annotate",
   text: "Language model",
 };
 const main = document.getElementById("main");
 let leave = null;
 let shown = 0;
+let hasProject = null; // whether the server was started with one; null until it has said so
 
 const viewOf = () => {
   const name = location.pathname.slice(1);
-  return name in TITLES ? name : "parse";
+  return name in TITLES ? name : hasProject ? "annotate" : "parse";
 };
 const stateOf = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 
@@ -47,9 +49,20 @@ function showMenu(view) {
   more.querySelector("summary").classList.toggle("current", isInside);
 }
 
+// What the server has: its models, and whether a project.
+async function ask() {
+  const known = await get("models");
+  hasProject = Boolean(known.has_project);
+  document.querySelector('nav [data-view="annotate"]').hidden = !hasProject;
+  return known;
+}
+
 async function show(isMove = false) {
-  const view = viewOf();
   const turn = ++shown;
+  const asked = ask();
+  if (hasProject === null && !(location.pathname.slice(1) in TITLES)) await asked.catch(() => {});
+  if (turn !== shown) return;
+  const view = viewOf();
   document.title = `${TITLES[view]} · Sapwood`;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === view) link.setAttribute("aria-current", "page");
@@ -58,7 +71,7 @@ async function show(isMove = false) {
   }
   showMenu(view);
   try {
-    const [{ mount }, known] = await Promise.all([import(`/static/${view}.js`), get("models")]);
+    const [{ mount }, known] = await Promise.all([import(`/static/${view}.js`), asked]);
     if (turn !== shown) return;
     leave?.();
     leave = null;

@@ -1,4 +1,4 @@
-// What somebody typed: sentences, one a line or in running text, or trees in brackets.
+// What somebody typed: sentences, one per line or in running text, or trees in brackets.
 
 import { ask } from "/static/api.js";
 import { h, plural, put } from "/static/dom.js";

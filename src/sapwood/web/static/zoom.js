@@ -7,14 +7,15 @@ const MOST = 3;
 const LEAST = 0.15;
 export const SMALL = 0.55; // below this scale letters are hard to read
 
-// onfit: called with the scale whenever it changes.
-export function zoomFrame(onfit = () => {}) {
+// onfit: called with the scale whenever it changes. leastFit: a drawing whose scale would be below that is not made
+// as small as its place, but scrolls.
+export function zoomFrame(onfit = () => {}, { leastFit = 0 } = {}) {
   const place = h("div", { class: "figure" });
   const says = h("span", { class: "facts zoom" });
   let wish = null; // the scale that was asked for; null for as wide as the place
   let natural = 0;
   let room = 0; // width of the place: known from its last change, so that nothing is laid out twice
-  const fitting = () => (natural ? Math.min(1, room / natural) : 1);
+  const fitting = () => (natural ? Math.min(1, Math.max(leastFit, room / natural)) : 1);
   const scale = () => wish ?? fitting();
 
   function apply() {

@@ -29,7 +29,7 @@ NO_POWER = -(2**40)  # power of two of a vector of zeros
 
 
 class Trees(NamedTuple):
-    """Binary rows of trees, children before parents; how they were made binary does not matter."""
+    """Binary rows of trees, children before parents; any binarisation will do."""
 
     offsets: np.ndarray  # [n_trees + 1]
     left: np.ndarray  # [n_rows], counted from the tree's first; -1 for a leaf

@@ -1,0 +1,170 @@
+"""Learning as one goes: a model that is learnt again in a thread beside the work.
+
+A teacher keeps what it has read of the accepted trees between two lessons, so that a tree is added
+without reading the others. Learning starts when enough sentences were accepted, changed or opened
+again since the last time, and once more where that is so when it ends.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import RLock, Thread
+from typing import Any, NamedTuple, Protocol
+
+from sapwood.annotation.project import Accepted, Project
+from sapwood.core.errors import SapwoodError
+
+NONE, READY, LEARNING = "none", "ready", "learning"
+FIRST_TREES = 5  # accepted trees that the first model needs
+OWN_MODEL = "the project's own trees"  # what the page calls a model of the accepted trees
+KEPT = "the model that was learnt last"
+LEARNING_NICENESS = 10  # of the thread, so that answers come first
+
+
+class Lesson(NamedTuple):
+    """A model that was learnt.
+
+    Attributes
+    ----------
+    model
+        What the annotator suggests by.
+    name
+        What the page calls it.
+    seconds
+        CPU seconds that it took.
+    """
+
+    model: Any
+    name: str
+    n_trees: int
+    seconds: float
+    message: str
+
+
+class Teacher(Protocol):
+    """Learns models of the accepted trees of a project."""
+
+    def learn(self, accepted: Sequence[Accepted]) -> Lesson:
+        """The model of the accepted trees that are there now."""
+
+    def save(self, lesson: Lesson, file: Path) -> None:
+        """Write a model, so that the project can begin with it when it is opened again."""
+
+    def measure(self, accepted: Sequence[Accepted]) -> dict[str, Any]:
+        """`points` and `expected` of the learning curve, see `sapwood.annotation.curve`."""
+
+
+class Learning:
+    """The state of learning in a project that is open.
+
+    Parameters
+    ----------
+    use
+        Called with each model that was learnt, before it is reported as ready.
+    file
+        Where the last model is kept; None to keep none.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        teacher: Teacher,
+        use: Callable[[Lesson], None],
+        *,
+        name: str | None,
+        file: Path | None = None,
+    ) -> None:
+        self.project, self.teacher, self._use, self._file = project, teacher, use, file
+        self.start_name = name
+        self.last: Lesson | None = None
+        self.error: str | None = None
+        self.curve: dict[str, Any] = {"points": [], "expected": None}
+        self._n_learnt = 0  # changes of accepted trees that the last model has seen
+        self._thread: Thread | None = None
+        self._is_stopped = False
+        self._has_kept = file is not None and file.exists()
+        self._lock = RLock()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a model is being learnt."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def state(self) -> dict[str, Any]:
+        """The model that makes suggestions, and whether another one is being learnt."""
+        last = self.last
+        has_model = last is not None or self.start_name is not None or self._has_kept
+        state = LEARNING if self.is_running else READY if has_model else NONE
+        return {
+            "name": self._first_name if last is None else last.name,
+            "n_trees": 0 if last is None else last.n_trees,
+            "state": state,
+            "seconds": None if last is None else round(last.seconds, 3),
+            "message": self.error or (None if last is None else last.message),
+        }
+
+    @property
+    def _first_name(self) -> str | None:
+        return KEPT if self._has_kept else self.start_name
+
+    def report(self) -> dict[str, Any]:
+        """The state, with the learning curve."""
+        return self.state() | self.curve
+
+    def is_due(self) -> bool:
+        """Whether enough has changed since the last model was learnt."""
+        project = self.project
+        if project.n_accepted < FIRST_TREES:
+            return False
+        n_changes = project.n_changes - self._n_learnt
+        is_first = self.last is None and not self._has_kept
+        return is_first or n_changes >= project.settings.learn_every
+
+    def note_change(self) -> None:
+        """Start learning where it is due."""
+        if self.is_due():
+            self.begin()
+
+    def begin(self) -> None:
+        """Start learning now, unless it runs already."""
+        with self._lock:
+            if self.is_running or self._is_stopped:
+                return
+            self._thread = Thread(target=self._run, name="sapwood-learning", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        with suppress(OSError, AttributeError):  # on Linux, the niceness of this thread alone
+            os.setpriority(os.PRIO_PROCESS, 0, LEARNING_NICENESS)
+        while not self._is_stopped:
+            with self.project.lock:
+                n_changes, accepted = self.project.n_changes, self.project.accepted()
+            self._n_learnt = n_changes
+            try:
+                lesson = self.teacher.learn(accepted)
+                self._use(lesson)
+                self.last, self.error = lesson, None
+                if self._file is not None and not self._is_stopped:
+                    self.teacher.save(lesson, self._file)
+                if not self.is_due() and not self._is_stopped:
+                    self.curve = self.teacher.measure(accepted)
+            except SapwoodError as error:  # the next change tries again
+                hint = f" ({error.hint})" if error.hint else ""
+                self.error = f"learning failed: {error}{hint}"
+            except Exception as error:  # a thread has nobody else to tell
+                self.error = f"learning failed: {type(error).__name__}: {error}"
+            if self.error is not None or not self.is_due():
+                return
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait until no model is being learnt."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+
+    def stop(self) -> None:
+        """Start no more; what runs ends by itself, and its model is not used."""
+        self._is_stopped = True

@@ -1,0 +1,79 @@
+"""The models of a project of phrase trees: the one it starts from, and those learnt as one goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sapwood.annotation.learning import OWN_MODEL, Lesson
+from sapwood.annotation.project import Accepted
+from sapwood.constituency.annotation.grammar import AnnotationGrammar
+from sapwood.constituency.annotation.start import start_model
+from sapwood.core.errors import SapwoodError
+from sapwood.corpora.tree import Tree
+
+if TYPE_CHECKING:
+    from sapwood.constituency.grammar.ensemble import Model
+
+MOST_SENTENCES = 1_000  # that a start model parses, where its labels cannot simply be renamed
+
+
+class TreeTeacher:
+    """Learns grammars of the accepted trees, beside the start model.
+
+    Parameters
+    ----------
+    start
+        The start model, its labels those of the project; None for none.
+    name
+        Of the start model.
+    """
+
+    def __init__(self, start: Model | None = None, name: str | None = None) -> None:
+        self.grammar, self._name = AnnotationGrammar(start), name
+
+    def learn(self, accepted: Sequence[Accepted]) -> Lesson:
+        """The model of the accepted trees, and of the start model as far as it helps."""
+        self.grammar.update({place_of(one.id): Tree.parse(one.tree) for one in accepted})
+        found = self.grammar.learn()
+        name = OWN_MODEL
+        if found.start_weight > 0.0 and self._name is not None:
+            name = self._name if found.start_weight == 1.0 else f"{self._name} and {OWN_MODEL}"
+        return Lesson(found.model, name, found.n_trees, found.seconds, found.message)
+
+    def save(self, lesson: Lesson, file: Path) -> None:
+        """Write a model, so that the project can begin with it when it is opened again."""
+        lesson.model.save(file, force=True)
+
+    def measure(self, accepted: Sequence[Accepted]) -> dict[str, Any]:
+        """`points` and `expected` of the learning curve."""
+        return {"points": [], "expected": None}
+
+
+def place_of(sentence_id: str) -> int:
+    """The number in the id of a sentence, by which trees stand in the order of the document."""
+    return int(sentence_id[1:])
+
+
+def make_start(
+    source: Model | Iterable[Tree],
+    label_map: Mapping[str, str | None],
+    sentences: Iterable[Sequence[str]],
+) -> Model:
+    """The model that a project starts from, with its own labels.
+
+    Parameters
+    ----------
+    source
+        A model, or the trees of another treebank.
+    """
+    words = [list(one) for one in sentences][:MOST_SENTENCES]
+    trees = None
+    if not hasattr(source, "as_ensemble"):
+        trees = list(source)
+        if not trees:
+            raise SapwoodError(
+                "the treebank to start from has no tree", hint="give trees in brackets"
+            )
+    return start_model(source if trees is None else trees, label_map, words)

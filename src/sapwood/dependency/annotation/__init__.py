@@ -1,0 +1,1 @@
+"""Annotation of dependency trees: edits as constraints, and suggestions."""
