@@ -36,6 +36,11 @@ PLAN = (
     ("streaming.py", ("-n", "20000"), ()),
     ("parsing.py", ("spectral.sapwood",), ("spectral.sapwood", "best.sapwood")),
     ("constraints.py", ("spectral.sapwood", "--limit", "60"), ("em.sapwood",)),
+    (
+        "annotation.py",
+        ("words", "--seeds", "0", "--pool", "600", "--trees", "100"),
+        ("words", "--corpus", "ptb", "craft", "icepahc", "gum_open"),
+    ),
     ("annotation_latency.py", ("--trees", "20", "200"), ()),
     ("running_text.py", ("--documents", "100", "--sentences", "2000", "--characters", "2000"), ()),
     ("english_models.py", ("--tokens",), ()),

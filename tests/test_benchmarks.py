@@ -23,10 +23,11 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
 OF_PAPERS = sorted(f"papers/{path.name}" for path in (FOLDER / "papers").glob("*.py"))
-# Left out of `make bench`: one needs a GPU, one another checkout, one an encoder's folder.
+# Left out of `make bench`: one needs a GPU, one another checkout, one an encoder's folder, and one
+# is a part of annotation.py.
 TOOLS = {
     "__main__.py", "run_all.py", "compare.py", "latent_bigrams_gpu.py", "against.py",
-    "pretrained_encoder.py",
+    "pretrained_encoder.py", "annotation_actions.py",
 }  # fmt: skip
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 

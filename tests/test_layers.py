@@ -17,7 +17,7 @@ SHARED: dict[str, frozenset[str]] = {
     "linalg": frozenset({"core"}),
     "execute": frozenset({"core"}),
     "auditing": frozenset({"core", "corpora", "execute"}),
-    "annotation": frozenset({"core", "corpora"}),
+    "annotation": frozenset({"auditing", "core", "corpora"}),
     "networks": frozenset({"core", "corpora", "execute"}),
 }
 FAMILIES = ("constituency", "dependency", "hankel", "lm", "identify")

@@ -40,27 +40,40 @@ def states(page: Page) -> None:
 
 
 N_ACCEPTED = 150  # trees from which the model of the annotation desk is learnt
+N_DOCUMENTS = 10  # that these are of
 ANNOTATED = (
     "the old woman gave her daughter a book about birds in the garden .",
     "they saw the girl with the telescope .",
+    "the painter says that those foxes laughed .",
+    "the boy who sings likes pancakes .",
 )
 DESK = ".desk-figure svg[role=application]"
 
 
-def _open_desk(page: Page, server: Server, kind: str, start: str, trees: str, format: str) -> None:
+def _open_desk(page: Page, server: Server, kind: str, trees: list[str], format: str) -> None:
     """Open a project whose first sentences are accepted trees, when its model is learnt."""
     import httpx
 
-    server.ask(
-        "project/create", title="A small treebank", kind=kind, start={"model": start},
-        treebank=trees, format=format, as_accepted=True,
-    )  # fmt: skip
-    server.ask("project/import", format="raw", content="\n".join(ANNOTATED), document="letters")
-    server.ask("project/learn")
+    server.ask("project/create", title="A small treebank", kind=kind)
+    for k in range(N_DOCUMENTS):
+        share = slice(k * len(trees) // N_DOCUMENTS, (k + 1) * len(trees) // N_DOCUMENTS)
+        content = "\n".join(trees[share])
+        document = f"letter {k + 1}"
+        server.ask(
+            "project/import", format=format, content=content, document=document, as_accepted=True
+        )
+    server.ask("project/import", format="raw", content="\n".join(ANNOTATED), document="diary")
+    server.ask("project/settings", order="learn")
     for _ in range(PATIENCE // 1000):
         learning = httpx.get(f"{server.address}api/project/learning", timeout=60).json()
-        if learning["state"] == "ready" and learning["n_trees"]:
+        if (
+            learning["state"] == "ready"
+            and learning["n_trees"] == len(trees)
+            and learning["points"]
+        ):
             break
+        if learning["state"] == "ready":
+            server.ask("project/learn")
         page.tab.wait_for_timeout(1000)
     page.open("/annotate").see(DESK)
     page.settle()
@@ -70,9 +83,16 @@ def annotate(page: Page, server: Server) -> None:
     """A sentence of a project of phrase trees, with alternatives and the learning curve."""
     from sapwood.constituency.data.treebank import bundled_treebank
 
-    trees = "\n".join(str(tree) for tree in list(bundled_treebank("train"))[:N_ACCEPTED])
-    _open_desk(page, server, "trees", "nothing", trees, "brackets")
-    page.tab.locator(".desk-tree .node:has(text:text-is('PP'))").first.click()
+    trees = [str(tree) for tree in list(bundled_treebank("train"))[:N_ACCEPTED]]
+    _open_desk(page, server, "trees", trees, "brackets")
+    for key in ("Home", "ArrowRight", "ArrowRight", "t"):  # the tag of the verb by hand
+        page.tab.keyboard.press(key)
+    page.settle()
+    page.tab.keyboard.type("VBZ")
+    page.tab.keyboard.press("Enter")
+    page.see(".node.asked")
+    page.settle()
+    page.tab.locator(".desk-tree .node:has(text:text-is('NP'))").last.click()
     page.settle()
     page.tab.keyboard.press("r")
     page.see(".desk-box [role=option]")
@@ -88,10 +108,10 @@ def annotate_arcs(page: Page, server: Server) -> None:
     from sapwood.dependency.data.transform import tree_arcs
 
     rule = HEAD_RULES["penn"]
-    found = [tree_arcs(tree, rule) for tree in list(bundled_treebank("train"))[:N_ACCEPTED]]
-    trees = "".join(f"{arcs}\n\n" for arcs in found)
-    _open_desk(page, server, "dependencies", "nothing", trees, "conllu")
-    page.tab.locator(".desk-arcs .leaf").nth(4).click()
+    trees = list(bundled_treebank("train"))[:N_ACCEPTED]
+    found = [f"{tree_arcs(tree, rule)}\n" for tree in trees]
+    _open_desk(page, server, "dependencies", found, "conllu")
+    page.tab.locator(".desk-arcs .leaf").nth(3).click()
     page.tab.keyboard.press("h")
     page.settle()
     height = page.tab.evaluate("document.documentElement.scrollHeight")

@@ -12,15 +12,14 @@ from tests.fuzz import seeds
 
 import sapwood as sw
 from sapwood.auditing.decisions import FORMAT, apply_decisions, read_decisions
-from sapwood.auditing.finished import FinishedFolds
+from sapwood.auditing.folds import FinishedFolds
 from sapwood.constituency.audit.corrections import BracketCorrector
 from sapwood.constituency.audit.located import annotation_of
 from sapwood.constituency.audit.parts import edits_between
 from sapwood.corpora.tree import Tree, clean
 from sapwood.dependency.audit.corrections import ArcCorrector
-from sapwood.dependency.audit.finished import pack_judgements, unpack_judgements
 from sapwood.dependency.audit.located import Annotation, read_located
-from sapwood.dependency.audit.posteriors import Judgement
+from sapwood.dependency.audit.posteriors import Judgement, pack_judgements, unpack_judgements
 
 PLACE = "@"  # stands for the audited file
 ARCS = str(sw.Arcs(["we", "see", "dogs", "now"], [2, 0, 2, 3], ["obj", "root", "obj", "amod"]))

@@ -12,6 +12,7 @@ import pytest
 from tests.web.servers import Client
 
 import sapwood as sw
+from sapwood.core.errors import SapwoodError
 from sapwood.web.app import ServerState, make_app
 from sapwood.web.guard import BYTES, Guard, Limits
 from sapwood.web.models import ModelStore, bundled_models
@@ -28,7 +29,7 @@ class Desk:
         self.store = ModelStore(files)
         for loaded in bundled_models():
             self.store.add(loaded)
-        limits = Limits()
+        limits = Limits(seconds=120.0)  # kernels may be compiled, and other tests may run
         self.state = ServerState(self.store, limits, folder)
         self.client = Client(Guard(make_app(self.state), limits))
 
@@ -167,6 +168,79 @@ def test_learning_starts_by_itself(desk: Desk) -> None:
     assert {"NP", "VP"} <= set(desk.get().json()["labels"])
 
 
+def accept(desk: Desk, name: str, tree: str) -> dict[str, Any]:
+    answer = desk.edit(desk.view(name), type="accept", tree=tree)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def test_the_same_words_annotated_otherwise_are_warned_of(desk: Desk) -> None:
+    desk.make(text="", sentences=["the old dog sleeps ."] * 2)
+    first = "(TOP (S (NP (D the) (J old) (N dog)) (VP (V sleeps)) (. .)))"
+    accept(desk, "s1", first)
+    assert desk.view("s2")["warnings"]
+    view = desk.edit(desk.view("s2"), type="replace", tree=first).json()
+    assert view["warnings"] == []
+    view = desk.edit(view, type="retag", word=1, tag="N").json()
+    (warning,) = view["warnings"]
+    assert (warning["start"], warning["end"]) == (1, 2)
+    assert "'old' is N here" in warning["text"]
+    assert warning["examples"][0]["id"] == "s1"
+    assert warning["examples"][0]["label"] == "J"
+    desk.edit(desk.view("s1"), type="reopen")
+    assert desk.view("s2")["warnings"] == []
+
+
+def test_a_guideline_shows_what_a_label_was(desk: Desk) -> None:
+    desk.make(treebank="\n".join(GOLD), as_accepted=True)
+    found = desk.get("/guideline", label="NP", id="s1").json()
+    assert found["n"] > 5
+    one = found["examples"][0]
+    words = one["text"].split(" ")[one["start"] : one["end"]]
+    assert " ".join(words) == one["words"]
+    assert desk.get("/guideline", label="NN", is_tag="true").json()["n"] > 5
+    assert desk.get("/guideline", label="NOBODY").json() == {
+        "label": "NOBODY", "n": 0, "examples": [], "states": [],
+    }  # fmt: skip
+
+
+def test_the_next_sentence_is_explained(desk: Desk) -> None:
+    words = [" ".join(sw.Tree.parse(tree).words()) for tree in GOLD]
+    desk.make(text="", sentences=words, start={"model": "bundled"})
+    assert desk.get("/next").json()["id"] == "s1"
+    assert desk.get().json()["orders"] == ["document", "random", "learn"]
+    seen = set()
+    for order in ("random", "learn"):
+        assert desk.post("/settings", order=order).json()["order"] == order
+        after = ""
+        for _ in range(4):
+            found = desk.get("/next", after=after).json()
+            assert found["id"] != after
+            assert found["why"]["order"] == order
+            after = found["id"]
+            seen.add(after)
+    assert len(seen) > 2
+    assert "errors expected" in found["why"]["parts"][0]["text"]
+    assert found["why"]["score"] > 0.0
+    for number, tree in enumerate(GOLD, 1):
+        accept(desk, f"s{number}", tree)
+    assert desk.get("/next", after="s1").json() == {"id": None, "why": None}
+
+
+def test_the_learning_curve_is_measured(desk: Desk) -> None:
+    trees = [str(tree) for tree in sw.bundled_treebank("dev")[:24]]
+    desk.make(text="", treebank="\n".join(trees), as_accepted=True)
+    learning = desk.state.project.desk.learning
+    assert learning is not None
+    learning.wait(240)
+    found = desk.get("/learning").json()
+    assert found["measure"] == "F1"
+    sizes = [point["trees"] for point in found["points"]]
+    assert sizes == sorted(set(sizes))
+    assert len(sizes) > 1
+    assert all(point["low"] <= point["score"] <= point["high"] for point in found["points"])
+
+
 def test_dependencies(desk: Desk, tmp_path: Path) -> None:
     desk.make(
         kind="dependencies", start={"model": "bundled-arcs"}, treebank=CONLLU, format="conllu"
@@ -182,6 +256,10 @@ def test_dependencies(desk: Desk, tmp_path: Path) -> None:
     assert sw.Arcs.parse(text).heads[5] == 5
     names = desk.post("/labels", id="s1", word=1, head=3).json()["labels"]
     assert {"label", "probability"} <= set(names[0])
+    assert desk.get("/guideline", label=view["arcs"][0]["relation"]).json()["n"] >= 1
+    assert desk.get("/guideline", label=view["arcs"][0]["tag"], is_tag="true").json()["n"] >= 1
+    assert desk.post("/settings", order="learn").status_code == 200
+    assert desk.get("/next").json()["why"]["parts"]
     imported = desk.view("s3")
     assert [arc["head"] for arc in imported["arcs"]] == [2, 0]
 
@@ -229,6 +307,8 @@ def test_a_project_that_cannot_be_made_leaves_nothing(
         ("/edit", {"id": "s1", "revision": 7, "action": {"type": "skip"}}, 409),
         ("/edit", {"id": "s1", "revision": -1, "action": {"type": "skip"}}, 422),
         ("/edit", {"id": "s1", "revision": 0, "action": {"type": "replace", "tree": "(" * 50_000}},
+         422),
+        ("/edit", {"id": "s1", "revision": 0, "action": {"type": "accept", "tree": "(S " * 10**6}},
          422),
         ("/labels", {"id": "s1"}, 422),
         ("/labels", {"id": "s1", "start": 5, "end": 2}, 422),
@@ -324,6 +404,31 @@ def test_a_server_without_a_folder_says_what_to_do(tmp_path: Path) -> None:
     assert answer.status_code == 422
     assert "--project" in answer.json()["hint"]
     state.stop()
+
+
+def test_a_project_whose_start_model_is_gone_opens(desk: Desk, tmp_path: Path) -> None:
+    desk.make(start={"model": "bundled-cluster"})
+    desk.state.stop()
+    state = ServerState(ModelStore(tmp_path / "files"), Limits(), tmp_path / "project")
+    try:
+        found = state.project.summary()
+        assert found["counts"]["sentences"] == 2
+        assert "there is no start model" in found["messages"][0]
+    finally:
+        state.stop()
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_folder_that_holds_no_project_is_refused(tmp_path: Path, *, is_file: bool) -> None:
+    place = tmp_path / "thesis"
+    if is_file:
+        place.write_text("mine")
+    else:
+        place.mkdir()
+        (place / "thesis.tex").write_text("mine")
+    with pytest.raises(SapwoodError) as caught:
+        ServerState(ModelStore(tmp_path), Limits(), place)
+    assert caught.value.hint
 
 
 def test_the_routes_are_documented(desk: Desk) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.web.browsers import Page
+from tests.web.browsers import Page, tab
 from tests.web.desks import (
+    FIGURE,
     create,
     desk,
     journal,
@@ -132,3 +133,25 @@ def test_two_windows_change_one_sentence(browser: Any, tmp_path: Path, choice: s
             press(second, "Enter")
             wait_number(second, 2)
             assert f"({wanted} (DT the) (NN woman))" in trees(tmp_path)[0]
+
+
+def test_a_slow_server_is_asked_again(browser: Any, tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        create(server)
+        with tab(browser, server) as page:
+            page.may_fail = True
+            n_slow = 0
+
+            def delay(route: Any) -> None:
+                nonlocal n_slow
+                n_slow += 1
+                if n_slow > 1:
+                    route.continue_()
+                else:
+                    late = {"error": "the request took longer than the 20 s", "hint": "wait"}
+                    route.fulfill(status=408, json=late)
+
+            page.tab.route("**/api/project/sentence?*", delay)
+            page.open("/").see("[data-banner=lost]:has-text('longer than usual')")
+            page.see(FIGURE)
+            sync_api.expect(page.tab.locator("[data-banner]")).to_have_count(0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from threading import RLock
 from time import perf_counter
 from typing import Any
@@ -12,13 +11,15 @@ from unicodedata import bidirectional
 
 from sapwood.annotation.actions import WITH_TREE
 from sapwood.annotation.kinds import Annotator, Suggestion
-from sapwood.annotation.learning import Learning, Teacher
+from sapwood.annotation.learning import Learning, Lesson, Teacher
+from sapwood.annotation.order import LEARN, ORDERS
 from sapwood.annotation.project import MODEL, Project
-from sapwood.annotation.settings import WORK_ORDERS
-from sapwood.annotation.state import ACCEPTED, NEW, STARTED, Action, SentenceState
-from sapwood.core.errors import SapwoodError
+from sapwood.annotation.queue import WorkQueue
+from sapwood.annotation.state import ACCEPTED, Action, SentenceState
+from sapwood.core.errors import SapwoodError, count
 
 N_KEPT_VIEWS = 200  # suggestions that are kept in memory, of the sentences shown last
+TREE_CHARACTERS = 500  # of a tree a word, with brackets, labels and the columns of CoNLL-U
 RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
 
@@ -47,19 +48,42 @@ class Desk:
         self.learning: Learning | None = None
         if teacher is not None:
             file = project.folder / MODEL
-            self.learning = Learning(project, teacher, annotator.use, name=name, file=file)
+            self.learning = Learning(project, teacher, self._use, name=name, file=file)
         self._shown: OrderedDict[tuple[str, int], Suggestion] = OrderedDict()
         self._lock = RLock()
-        self._names_at = -1
-        self.note_names()
+        self._noted: dict[str, str] = {}  # the accepted trees that the annotator knows
+        self.queue = WorkQueue(project, annotator.expected_errors)
+        self._note_all()
 
-    def note_names(self) -> None:
-        """Tell annotator and learning of the accepted trees, where they have changed."""
-        if self._names_at != self.project.n_changes:
-            self._names_at = self.project.n_changes
-            self.annotator.learn_names(self.project.accepted())
-            if self.learning is not None:
-                self.learning.note_change()
+    def _note_all(self) -> None:
+        """Tell the annotator and learning of all accepted trees."""
+        for one in self.project.accepted():
+            self._note_tree(one.id, one.tree)
+        self._note_change()
+
+    def _note(self, sentence_id: str) -> None:
+        """Tell the annotator and learning of a sentence whose state has changed."""
+        self._note_tree(sentence_id, self.project.state(sentence_id).tree)
+        self._note_change()
+
+    def _note_tree(self, sentence_id: str, tree: str | None) -> None:
+        with self._lock:
+            if self._noted.get(sentence_id) == tree:
+                return
+            self.annotator.note_tree(sentence_id, tree)
+            self._noted.pop(sentence_id, None)
+            if tree is not None:
+                self._noted[sentence_id] = tree
+
+    def _note_change(self) -> None:
+        if self.learning is not None:
+            self.learning.note_change()
+
+    def _use(self, lesson: Lesson) -> None:
+        """Suggest by a model that was learnt, and order the work again."""
+        self.annotator.use(lesson)
+        if self.project.settings.order == LEARN:
+            self.queue.renew()
 
     # -- views ------------------------------------------------------------------------------------
 
@@ -94,6 +118,8 @@ class Desk:
         self, sentence_id: str, state: SentenceState, window: str, found: Suggestion
     ) -> dict[str, Any]:
         words = state.words
+        with self._lock:
+            warnings = self.annotator.warnings(sentence_id, found.tree)
         is_trees = self.project.settings.kind == "trees"
         return {
             "id": sentence_id,
@@ -112,7 +138,7 @@ class Desk:
             ],
             "is_fallback": found.is_fallback,
             "seconds": found.extra.get("seconds", 0.0),
-            "warnings": [],
+            "warnings": warnings,
             "note": self.project.sentence(sentence_id).note,
             "project": self.summary(window),
         }
@@ -135,6 +161,7 @@ class Desk:
     ) -> dict[str, Any]:
         """Apply an action to a sentence, and return the new view."""
         kept = dict(action)
+        _check_length(str(action.get("tree") or ""), self.project.state(sentence_id).words)
 
         def change(state: SentenceState) -> SentenceState:
             shown = self._suggestion(sentence_id, state, is_shown=True)
@@ -147,19 +174,19 @@ class Desk:
             return after
 
         self.project.apply(sentence_id, revision, kept, change, window=window)
-        self.note_names()
+        self._note(sentence_id)
         return self.view(sentence_id, window)
 
     def undo(self, window: str = "") -> dict[str, Any]:
         """Undo the last action, and return the view of its sentence."""
         sentence_id, _ = self.project.undo(window)
-        self.note_names()
+        self._note(sentence_id)
         return self.view(sentence_id, window)
 
     def redo(self, window: str = "") -> dict[str, Any]:
         """Do the last undone action again, and return the view of its sentence."""
         sentence_id, _ = self.project.redo(window)
-        self.note_names()
+        self._note(sentence_id)
         return self.view(sentence_id, window)
 
     def complete(self, sentence_id: str, place: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -173,7 +200,7 @@ class Desk:
         """The project in short: counts, model, undo and redo, names."""
         found = self.project.summary() | self.project.history(window)
         return found | self.annotator.names() | {
-            "exists": True, "model": self.model_state(), "orders": list(WORK_ORDERS),
+            "exists": True, "model": self.model_state(), "orders": list(ORDERS),
             "start": self.project.settings.start,
             "formats": [one._asdict() for one in self.annotator.export_formats],
         }  # fmt: skip
@@ -215,23 +242,12 @@ class Desk:
 
     def next_sentence(self, after: str | None) -> dict[str, Any]:
         """The sentence that should be annotated next, and why; `id` is None where none is left."""
-        waiting = [
-            (number, one.id, state)
-            for number, (one, state) in enumerate(self.project.states())
-            if state.status in {NEW, STARTED} and one.id != after
-        ]
-        if not waiting:
-            return {"id": None, "why": None}
-        if self.project.settings.order == "random":
-            started = (row for row in waiting if row[2].status == STARTED)
-            found = next(started, min(waiting, key=lambda row: sha256(row[1].encode()).digest()))
-        else:
-            start = -1 if after is None else self.project.place(after)
-            found = next((row for row in waiting if row[0] > start), waiting[0])
-        order, words = self.project.settings.order, len(found[2].words)
-        return {
-            "id": found[1], "why": {"order": order, "score": None, "words": words, "parts": []},
-        }  # fmt: skip
+        return self.queue.next(after)
+
+    def guideline(self, label: str, *, is_tag: bool = False) -> dict[str, Any]:
+        """What a label looked like in the accepted trees, and its states in the model."""
+        with self._lock:
+            return self.annotator.guideline(label, is_tag=is_tag)
 
     def export(self, format: str) -> str:
         """The accepted trees in a format."""
@@ -245,8 +261,16 @@ class Desk:
         if not found.sentences and not found.messages:
             raise SapwoodError("no sentence found", hint="give text, or trees in their format")
         added = self.project.add(found.sentences)
-        self.note_names()
+        self._note_all()
         return {"added": len(added), "skipped": len(found.messages), "messages": found.messages}
+
+
+def _check_length(tree: str, words: Sequence[str]) -> None:
+    """Refuse the text of a tree that is far too long for its sentence, before it is read."""
+    most = TREE_CHARACTERS * (len(words) + 10) + sum(map(len, words))
+    if len(tree) > most:
+        msg = f"a tree of {len(tree):,} characters for a sentence of {count(len(words), 'word')}"
+        raise SapwoodError(msg, hint=f"at most {most:,} are taken: give the tree of this sentence")
 
 
 def _chosen(shown: Suggestion, number: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -110,8 +110,17 @@ class Annotator(Protocol):
     def names(self) -> dict[str, list[str]]:
         """`labels`, `tags` and `relations` that the model or the accepted trees have."""
 
-    def learn_names(self, trees: Iterable[Accepted]) -> None:
-        """Take note of accepted trees, whose names completion offers."""
+    def note_tree(self, sentence_id: str, tree: str | None) -> None:
+        """Take note of the accepted tree of a sentence; None where it has none any more."""
+
+    def warnings(self, sentence_id: str, tree: str) -> list[dict[str, Any]]:
+        """Parts of a tree whose words were annotated otherwise before."""
+
+    def guideline(self, label: str, *, is_tag: bool) -> dict[str, Any]:
+        """What a label looked like in the accepted trees: examples, and states of the model."""
+
+    def expected_errors(self, sentences: Sequence[Sequence[str]]) -> list[float] | None:
+        """The number of errors expected in the trees of sentences; None without a model."""
 
     def read(self, content: str, format: str, document: str, *, as_accepted: bool) -> Imported:
         """Sentences of a text in a format."""

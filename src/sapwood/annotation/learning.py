@@ -21,6 +21,8 @@ NONE, READY, LEARNING = "none", "ready", "learning"
 FIRST_TREES = 5  # accepted trees that the first model needs
 OWN_MODEL = "the project's own trees"  # what the page calls a model of the accepted trees
 KEPT = "the model that was learnt last"
+CURVE_GROWTH = 1.2  # the curve is measured again when there are so many times more trees
+MOST_GIVEN_UP = 3  # measurements in a row that give way to learning
 LEARNING_NICENESS = 10  # of the thread, so that answers come first
 
 
@@ -53,8 +55,20 @@ class Teacher(Protocol):
     def save(self, lesson: Lesson, file: Path) -> None:
         """Write a model, so that the project can begin with it when it is opened again."""
 
-    def measure(self, accepted: Sequence[Accepted]) -> dict[str, Any]:
-        """`points` and `expected` of the learning curve, see `sapwood.annotation.curve`."""
+    def measure(
+        self, accepted: Sequence[Accepted], check: Callable[[], None]
+    ) -> dict[str, Any] | None:
+        """The learning curve: `points`, `expected` and `measure`; None where trees are too few.
+
+        Parameters
+        ----------
+        check
+            Called now and then; raises an error to give up.
+        """
+
+
+class _GiveUp(Exception):  # noqa: N818 - control flow, not an error
+    """Raised in a measurement that something else should go before."""
 
 
 class Learning:
@@ -81,8 +95,9 @@ class Learning:
         self.start_name = name
         self.last: Lesson | None = None
         self.error: str | None = None
-        self.curve: dict[str, Any] = {"points": [], "expected": None}
+        self.curve: dict[str, Any] = {"points": [], "expected": None, "measure": None}
         self._n_learnt = 0  # changes of accepted trees that the last model has seen
+        self._n_measured = self._n_given_up = 0  # trees of the last curve; curves given up since
         self._thread: Thread | None = None
         self._is_stopped = False
         self._has_kept = file is not None and file.exists()
@@ -149,8 +164,7 @@ class Learning:
                 self.last, self.error = lesson, None
                 if self._file is not None and not self._is_stopped:
                     self.teacher.save(lesson, self._file)
-                if not self.is_due() and not self._is_stopped:
-                    self.curve = self.teacher.measure(accepted)
+                self._measure(accepted)
             except SapwoodError as error:  # the next change tries again
                 hint = f" ({error.hint})" if error.hint else ""
                 self.error = f"learning failed: {error}{hint}"
@@ -158,6 +172,22 @@ class Learning:
                 self.error = f"learning failed: {type(error).__name__}: {error}"
             if self.error is not None or not self.is_due():
                 return
+
+    def _measure(self, accepted: Sequence[Accepted]) -> None:
+        """Measure the learning curve where there are a fifth more trees than the last time."""
+        if len(accepted) < CURVE_GROWTH * self._n_measured:
+            return
+
+        def check() -> None:
+            if self._is_stopped or (self.is_due() and self._n_given_up < MOST_GIVEN_UP):
+                raise _GiveUp
+
+        try:
+            check()
+            self.curve = self.teacher.measure(accepted, check) or self.curve
+            self._n_measured, self._n_given_up = len(accepted), 0
+        except _GiveUp:
+            self._n_given_up += 1
 
     def wait(self, seconds: float | None = None) -> None:
         """Wait until no model is being learnt."""

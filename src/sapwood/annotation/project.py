@@ -52,6 +52,7 @@ class Accepted(NamedTuple):
     id: str
     words: tuple[str, ...]
     tree: str
+    document: str
 
 
 class Project:
@@ -136,7 +137,8 @@ class Project:
         path = Path(folder).expanduser()
         if not (path / ABOUT).is_file():
             msg = f"{path}: no project of annotation there ({ABOUT} is missing)"
-            raise SapwoodError(msg, hint="`sapwood serve --project FOLDER` makes one in the page")
+            hint = "name the folder of a project, or one that is new: the page makes it"
+            raise SapwoodError(msg, hint=hint)
         with ExitStack() as held:
             try:
                 held.enter_context(hold_output(path / ABOUT))
@@ -216,7 +218,7 @@ class Project:
     def accepted(self) -> list[Accepted]:
         """The accepted sentences with their trees, in the order of the document."""
         return [
-            Accepted(one.id, state.words, state.tree)
+            Accepted(one.id, state.words, state.tree, one.document)
             for one, state in self.states()
             if state.tree is not None
         ]

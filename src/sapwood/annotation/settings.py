@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
+from sapwood.annotation.order import ORDERS
 from sapwood.annotation.state import TREE_KINDS, TREES
 from sapwood.core.errors import CorpusError, SapwoodError
 from sapwood.core.outputs import open_output
 
 PROJECT_FORMAT = 1
 ABOUT = "project.json"
-WORK_ORDERS = ("document", "random", "learning")  # how the next sentence is chosen
 DIRECTIONS = ("auto", "ltr", "rtl")
 TITLE_CHARACTERS = 200  # characters
 NO_START = "nothing"  # the first model of a project that starts without any
@@ -52,7 +52,7 @@ class ProjectSettings:
     def check(self) -> Self:
         """The settings themselves; refused where one of them has no meaning."""
         _check_choice("kind", self.kind, TREE_KINDS)
-        _check_choice("order", self.order, WORK_ORDERS)
+        _check_choice("order", self.order, ORDERS)
         _check_choice("direction", self.direction, DIRECTIONS)
         if not 1 <= len(self.title.strip()) <= TITLE_CHARACTERS:
             msg = f"a title of {len(self.title.strip())} characters"

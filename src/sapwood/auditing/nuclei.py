@@ -141,7 +141,9 @@ def count_differences(
     n = n_different = 0
     for k, words in enumerate(sentences):
         numbers = [-1] * _INSIDE + [ids.setdefault(w, len(ids)) for w in words] + [-1] * _INSIDE
-        by_start = _spans_by_start(annotations[k])
+        by_start: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+        for (i, j), label in annotations[k].items():
+            by_start[i].append((i, j, label))
         for at in range(len(numbers) - PASSAGE_WORDS + 1):
             key = hash(tuple(numbers[at : at + PASSAGE_WORDS]))
             before, last[key] = last.get(key), (k, at)
@@ -159,10 +161,3 @@ def count_differences(
                 n += 1
                 n_different += here.get((i, j), NIL) != there.get((i + shift, j + shift), NIL)
     return n, n_different
-
-
-def _spans_by_start(spans: Mapping[Span, str]) -> dict[int, list[tuple[int, int, str]]]:
-    by_start: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
-    for (i, j), label in spans.items():
-        by_start[i].append((i, j, label))
-    return by_start

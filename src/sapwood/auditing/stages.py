@@ -14,8 +14,7 @@ from sapwood.auditing.combine import (
     planted_like_rate,
 )
 from sapwood.auditing.findings import N_FIRST, Elsewhere, Finding, Trust, finding_id
-from sapwood.auditing.finished import FinishedFolds
-from sapwood.auditing.folds import assign_folds, document_starts
+from sapwood.auditing.folds import FinishedFolds, assign_folds, document_starts
 from sapwood.auditing.nuclei import Nuclei, Span
 from sapwood.auditing.scoring import Scored, precision_at_planted
 from sapwood.core.arrays import FloatArray, IntArray

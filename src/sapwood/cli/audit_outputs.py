@@ -211,7 +211,7 @@ def hold_folds(work: Path | None, out: Path | None) -> Iterator[Path | None]:
 
     A folder beside an output is removed when the block ends well.
     """
-    from sapwood.auditing.finished import remove_folds
+    from sapwood.auditing.folds import remove_folds
     from sapwood.core.outputs import find_target, hold_output
 
     target = None if out is None else find_target(out)

@@ -1,6 +1,6 @@
-"""Types of arrays, and what many modules need: ragged rows and banks, rows by key, chart cells.
+"""Types of arrays and helpers for them: ragged rows and banks, rows by key, chart cells.
 
-Ragged rows stand one after the other in a flat array: row r is `flat[start[r] : start[r + 1]]`.
+Ragged rows are concatenated in a flat array: row r is `flat[start[r] : start[r + 1]]`.
 """
 
 from __future__ import annotations
@@ -112,6 +112,16 @@ class FieldSums:
     def __add__(self, other: Self) -> Self:
         names = (each.name for each in fields(self))
         return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+@dataclass(frozen=True, eq=False)
+class FieldRows:
+    """Arrays with a row for each of some items; `+` appends the rows of the next shard."""
+
+    def __add__(self, other: Self) -> Self:
+        both = {each.name: [getattr(one, each.name) for one in (self, other)]
+                for each in fields(self)}  # fmt: skip
+        return replace(self, **{name: np.concatenate(pair) for name, pair in both.items()})
 
 
 class RaggedBank(ABC, Generic[T_co]):

@@ -72,7 +72,8 @@ class SavedModel(ABC):
     Attributes
     ----------
     HEADER
-        How entries of the header of a file are read, before `from_file` is given them.
+        How entries of the header of a file are read, before `from_file` is given them; `from_file`
+        decides what may be missing.
     """
 
     HEADER: ClassVar[dict[str, HeaderReader]] = {}
@@ -117,8 +118,10 @@ def read_model(kind: object, contents: FileContents) -> Any:
         raise ModelFormatError(f"the model's header is {describe(header)}, expected an object")
     read_record(contents.header.get("record", {}))
     home = class_of(kind)
-    checked = {name: read(contents.header[name], name) for name, read in home.HEADER.items()}
-    return home.from_file(FileContents(contents.arrays, contents.header | checked))
+    checked = {
+        name: read(header[name], name) for name, read in home.HEADER.items() if name in header
+    }
+    return home.from_file(FileContents(contents.arrays, header | checked))
 
 
 def _is_number(value: Any) -> bool:

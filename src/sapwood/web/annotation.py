@@ -181,9 +181,13 @@ def _about_sentences(app: FastAPI, project: OpenProject, answer: Answer, errors:
 
 def _about_learning(app: FastAPI, project: OpenProject, answer: Answer, errors: Errors) -> None:
     @app.get(f"{ADDRESS}/guideline", responses=errors, tags=["project"])
-    async def guideline(request: Request, label: str, id: str = "") -> Response:
-        """What a label looked like in earlier trees."""
-        return await answer(request, lambda: project.guideline(label[:100], id[:100]))
+    async def guideline(
+        request: Request, label: str, id: str = "", is_tag: bool = False
+    ) -> Response:
+        """What a label, relation or tag looked like in the accepted trees."""
+        return await answer(
+            request, lambda: project.desk.guideline(label[:100], is_tag=is_tag), is_heavy=True
+        )
 
     @app.get(f"{ADDRESS}/learning", responses=errors, tags=["project"])
     async def learning(request: Request) -> Response:

@@ -93,6 +93,12 @@ def _start(project: Project, store: ModelStore) -> Any:
         return None
     if made.exists():
         return load(made)
+    if settings.start != START_TREES and settings.start not in store.models:
+        try:
+            return load(settings.start)
+        except SapwoodError as error:
+            project.messages.append(f"there is no start model: {error}; {error.hint}")
+            return None
     if settings.start == START_TREES:
         model = _from_treebank(project)
     else:

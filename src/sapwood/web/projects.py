@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
-from threading import RLock
+from threading import RLock, Thread
 from typing import TYPE_CHECKING, Any
 
+from sapwood.annotation.order import LEARN
 from sapwood.annotation.settings import NO_START
+from sapwood.core.errors import SapwoodError
+from sapwood.core.outputs import explain_disk_errors
 from sapwood.web.guard import Limits, Refusal
 from sapwood.web.models import ModelStore
 
@@ -33,10 +37,16 @@ class OpenProject:
         self.folder, self.store, self.limits = folder, store, limits
         self._desk: Desk | None = None
         self._lock = RLock()
-        if folder is not None and folder.exists() and any(folder.iterdir()):
-            from sapwood.annotation.project import Project
+        if folder is not None and folder.exists():
+            if not folder.is_dir():
+                msg = f"{folder}: a file, expected the folder of a project"
+                raise SapwoodError(msg, hint="name a folder, which may be new")
+            with explain_disk_errors(folder):
+                is_empty = not any(folder.iterdir())
+            if not is_empty:
+                from sapwood.annotation.project import Project
 
-            self._use(Project.open(folder))
+                self._use(Project.open(folder))
 
     def stop(self) -> None:
         """Close the project, so that another process can open it."""
@@ -116,6 +126,7 @@ class OpenProject:
         from sapwood.web.desks import open_desk
 
         self._desk = open_desk(project, self.store)
+        Thread(target=_warm, args=(self._desk,), daemon=True).start()
 
     def add(self, asked: forms.ImportRequest) -> dict[str, Any]:
         """Add sentences to the project."""
@@ -138,12 +149,11 @@ class OpenProject:
 
     def change_settings(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Change the settings of the project, and return its summary."""
-        self.desk.project.change_settings(**changes)
+        desk = self.desk
+        desk.project.change_settings(**changes)
+        if changes.get("order") == LEARN:
+            desk.queue.renew()
         return self.summary()
-
-    def guideline(self, label: str, sentence_id: str) -> dict[str, Any]:
-        """What a label looked like in earlier trees."""
-        return {"label": label, "n": 0, "examples": [], "states": []}
 
     def learning(self) -> dict[str, Any]:
         """The model that is learnt as one goes, and the learning curve."""
@@ -159,6 +169,14 @@ class OpenProject:
             raise Refusal(422, "there is nothing to learn from yet", "accept a tree first")
         desk.learning.begin()
         return self.learning()
+
+
+def _warm(desk: Desk) -> None:
+    """Suggest a tree, so that kernels are compiled before a window asks."""
+    found = desk.next_sentence(None)["id"]
+    if found is not None:
+        with suppress(SapwoodError):
+            desk.view(found)
 
 
 def _contents(asked: forms.CreateProjectRequest) -> Iterator[tuple[str, str]]:

@@ -154,7 +154,7 @@ def test_the_hat_goes_to_the_dog() -> None:
     moved = take(
         desk, state, type="move", start=5, end=8, label="PP", to_start=3, to_end=5, to_label="NP"
     )
-    assert moved.constraints == {"spans": [[3, 8, "NP"], [5, 8, "PP"]]}
+    assert moved.constraints["spans"] == [[3, 8, "NP"], [5, 8, "PP"]]
     found = layout_of(desk, moved)
     assert chain(found, 3, 8) == ("NP",)
     back = take(

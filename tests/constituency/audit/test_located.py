@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from sapwood.constituency.audit.finished import pack, unpack
 from sapwood.constituency.audit.located import (
     Annotation,
     annotation_of,
@@ -17,7 +16,7 @@ from sapwood.constituency.audit.located import (
     locate,
     read_located_trees,
 )
-from sapwood.constituency.audit.posteriors import Judgement, Labels
+from sapwood.constituency.audit.posteriors import Judgement, Labels, pack, unpack
 from sapwood.core.errors import CorpusError
 from sapwood.corpora.tree import Tree, clean
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from sapwood.annotation.actions import span_of, whole_number
@@ -24,7 +24,10 @@ from sapwood.annotation.learning import Lesson
 from sapwood.annotation.project import Accepted
 from sapwood.annotation.state import TREES, Action, ProjectSentence, SentenceState
 from sapwood.constituency.annotation.edits import edit_tree
-from sapwood.constituency.annotation.given import UNKNOWN_TAG, GivenPhrases, TreeLayout
+from sapwood.constituency.annotation.errors_expected import errors_of_sentences
+from sapwood.constituency.annotation.given import GivenPhrases, TreeLayout
+from sapwood.constituency.annotation.guideline import label_states
+from sapwood.constituency.annotation.known import KnownTrees
 from sapwood.constituency.annotation.suggest import (
     Suggester,
     node_rows,
@@ -57,12 +60,13 @@ class TreeAnnotator:
 
     def __init__(self, suggester: Suggester | None = None) -> None:
         self.suggester = suggester
-        self._labels: Counter[str] = Counter()
-        self._tags: dict[str, Counter[str]] = defaultdict(Counter)
+        self.known = KnownTrees()
+        self._states: dict[str, list[dict[str, Any]]] = {}  # of labels, by the model of now
 
     def use(self, lesson: Lesson) -> None:
         """Suggest by a model that was learnt."""
         self.suggester = Suggester(Parser(lesson.model))
+        self._states = {}
 
     def edit(self, state: SentenceState, action: Action, shown: str) -> SentenceState:
         """The state after an action on the tree that is shown."""
@@ -81,7 +85,7 @@ class TreeAnnotator:
 
     def suggest(self, state: SentenceState) -> Suggestion:
         """The tree of a sentence with all that was set by hand, and alternatives."""
-        flat = TreeLayout.flat(state.words, [self.usual_tag(word) for word in state.words])
+        flat = TreeLayout.flat(state.words, [self.known.usual_tag(word) for word in state.words])
         if self.suggester is None:
             return suggest_flat(state, flat)
         return self.suggester.suggest(state, flat)
@@ -91,11 +95,6 @@ class TreeAnnotator:
         assert state.tree is not None
         layout = TreeLayout.of(Tree.parse(state.tree))
         return Suggestion(state.tree, node_rows(layout, GivenPhrases.of(state)))
-
-    def usual_tag(self, word: str) -> str:
-        """The commonest tag of a word in the accepted trees."""
-        found = self._tags.get(word)
-        return found.most_common(1)[0][0] if found else UNKNOWN_TAG
 
     def complete(self, state: SentenceState, place: dict[str, Any]) -> list[Label]:
         """Labels for a phrase over some words, or tags for a word, the most probable first."""
@@ -108,35 +107,45 @@ class TreeAnnotator:
         if self.suggester is not None:
             known = self.suggester.complete(state, place)
         names = {one.label for one in known}
-        counts = self._labels if place.get("word") is None else self._tags_of(state, place)
-        others = sorted(set(self._all_names(place)) - names, key=lambda x: (-counts[x], x))
+        counts = self._counts(state, place)
+        kind = "labels" if place.get("word") is None else "tags"
+        others = sorted(set(self.names()[kind]) - names, key=lambda x: (-counts[x], x))
         return [*known, *(Label(name, None) for name in others)]
 
-    def _all_names(self, place: dict[str, Any]) -> list[str]:
-        return self.names()["labels" if place.get("word") is None else "tags"]
-
-    def _tags_of(self, state: SentenceState, place: dict[str, Any]) -> Counter[str]:
-        of_word = self._tags.get(state.words[place["word"]], Counter())
-        total = sum(self._tags.values(), Counter())
-        return Counter({tag: n + 10_000 * of_word[tag] for tag, n in total.items()})
+    def _counts(self, state: SentenceState, place: dict[str, Any]) -> Counter[str]:
+        """How often names were used, those of the same word before all others."""
+        if place.get("word") is None:
+            return self.known.labels
+        of_word = self.known.tags_of(state.words[place["word"]])
+        return self.known.tags + Counter({tag: 10**6 * n for tag, n in of_word.items()})
 
     def names(self) -> dict[str, list[str]]:
         """`labels` and `tags` that the model or the accepted trees have; no `relations`."""
-        labels, tags = set(self._labels), {tag for found in self._tags.values() for tag in found}
+        labels, tags = set(self.known.labels), set(self.known.tags)
         if self.suggester is not None:
             labels |= self.suggester.labels
             tags |= self.suggester.tags
         return {"labels": sorted(labels), "tags": sorted(tags), "relations": []}
 
-    def learn_names(self, trees: Iterable[Accepted]) -> None:
-        """Take note of accepted trees, whose names completion offers."""
-        self._labels.clear()
-        self._tags.clear()
-        for one in trees:
-            layout = TreeLayout.of(Tree.parse(one.tree))
-            self._labels.update(label for *_, label in layout.phrases())
-            for word, tag in zip(layout.words, layout.tags, strict=True):
-                self._tags[word][tag] += 1
+    def note_tree(self, sentence_id: str, tree: str | None) -> None:
+        """Take note of the accepted tree of a sentence; None where it has none any more."""
+        self.known.put(sentence_id, tree)
+
+    def warnings(self, sentence_id: str, tree: str) -> list[dict[str, Any]]:
+        """Spans of a tree whose words were annotated otherwise before."""
+        return self.known.warnings(sentence_id, tree)
+
+    def guideline(self, label: str, *, is_tag: bool) -> dict[str, Any]:
+        """Examples of a label in the accepted trees, and its states in the model."""
+        if self.suggester is not None and label not in self._states:
+            self._states[label] = label_states(self.suggester.parser.model, label)
+        return self.known.examples(label, is_tag=is_tag) | {"states": self._states.get(label, [])}
+
+    def expected_errors(self, sentences: Sequence[Sequence[str]]) -> list[float] | None:
+        """The number of errors expected in the trees of sentences; None without a model."""
+        if self.suggester is None:
+            return None
+        return errors_of_sentences(self.suggester.parser, sentences)
 
     # -- reading and writing ----------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from sapwood.annotation.actions import (
 )
 from sapwood.annotation.state import Action, SentenceState
 from sapwood.constituency.annotation.given import (
+    SHOWN,
     GivenPhrases,
     Phrase,
     Span,
@@ -56,7 +57,7 @@ def edit_tree(state: SentenceState, action: Action, shown: str) -> SentenceState
     >>> state = SentenceState(0, "new", ("dogs", "bark"))
     >>> action = {"type": "add", "start": 0, "end": 1, "label": "NP"}
     >>> edit_tree(state, action, "(TOP (X dogs) (X bark))").constraints
-    {'spans': [[0, 1, 'NP']]}
+    {'spans': [[0, 1, 'NP']], 'shown': '(TOP (X dogs) (X bark))'}
     """
     kind = str(action.get("type"))
     if kind in STATUS_ACTIONS:
@@ -67,7 +68,8 @@ def edit_tree(state: SentenceState, action: Action, shown: str) -> SentenceState
     change: Edit = find_action(action, TREE_EDITS)
     opened = open_again(state)
     found = change(GivenPhrases.of(opened), TreeLayout.of(Tree.parse(shown)), action)
-    return replace(opened, constraints=found.as_dict())
+    kept = {} if kind == "free" else {SHOWN: shown}
+    return replace(opened, constraints=found.as_dict() | kept)
 
 
 def checked_tree(state: SentenceState, text: str) -> str:

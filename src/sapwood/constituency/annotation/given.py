@@ -19,6 +19,7 @@ from sapwood.corpora.tree import ROOT, ROOT_LABELS, Tree
 
 Span = tuple[int, int]
 Phrase = tuple[int, int, str]
+SHOWN = "shown"  # in what was set by hand: the tree that was shown when it was edited last
 UNKNOWN_TAG = "X"  # of a word whose tag nobody knows
 
 

@@ -27,7 +27,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import process_time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -52,6 +53,7 @@ ONE_FOLD_TREES = 300  # from so many trees on, one fold is enough to find the we
 PRIOR = 3.0  # brackets that count for the start model before any tree is there
 LEAST_TREES = 4  # fewer trees than this do not make folds
 Bracket = tuple[str, int, int]
+T = TypeVar("T")
 
 
 class GrammarPlan(NamedTuple):
@@ -220,6 +222,11 @@ class AnnotationGrammar:
         return own is not None and own == clean(tree, keep_functions=self.keep_functions)
 
     @property
+    def trees(self) -> Mapping[Key, Tree]:
+        """The cleaned trees by key."""
+        return MappingProxyType(self._trees)
+
+    @property
     def keys(self) -> list[Key]:
         """The keys of the trees, in order."""
         return sorted(self._trees, key=key_order)
@@ -237,7 +244,7 @@ class AnnotationGrammar:
             return LearntModel(self.start, 0, 1.0, 0.0, "The start model alone: no tree yet.")
         own = self.members()
         w = 0.0 if self.start is None else self.start_weight()
-        model = replace(_mix(self.start, own, w), record=self._record(own, w))
+        model = replace(mix_models(self.start, own, w), record=self._record(own, w))
         seconds = process_time() - began
         return LearntModel(model, n, w, seconds, _message(n, len(own), w))
 
@@ -294,7 +301,7 @@ class AnnotationGrammar:
         return record | {"start_weight": round(w, 4)}
 
 
-def spread(keys: Sequence[Key], most: int) -> list[Key]:
+def spread(keys: Sequence[T], most: int) -> list[T]:
     """At most the given number of keys, at equal distances.
 
     >>> spread([1, 2, 3, 4, 5, 6], 3)
@@ -347,7 +354,7 @@ def _estimator(member: GrammarPlan, seed: int) -> Any:
     return SpectralLPCFG(member.n_states, seed=seed)
 
 
-def _mix(start: Model | None, own: Sequence[Member], w: float) -> Ensemble:
+def mix_models(start: Model | None, own: Sequence[Member], w: float) -> Ensemble:
     """Both models in one; trees are made of the symbols of the heavier one."""
     ours = [(member, (1.0 - w) / len(own)) for member in own]
     theirs: list[tuple[Member, float]] = []

@@ -23,18 +23,21 @@ from sapwood.annotation.kinds import (
 )
 from sapwood.annotation.state import SentenceState
 from sapwood.constituency.annotation.given import (
+    SHOWN,
     GivenPhrases,
     Phrase,
     Span,
     TreeLayout,
     spans_cross,
 )
+from sapwood.constituency.annotation.refill import Requests, parse_feasible, settle
 from sapwood.constituency.grammar.constraints import has_labels
 from sapwood.corpora.tree import Tree
 
 if TYPE_CHECKING:
     from sapwood.constituency.parse.parser import Parse, Parser
 
+MOST_REQUESTS = 10  # that are tried one by one where they are impossible together
 LEAST_TAGS = 0.05  # least ratio to the current tree of one that differs in tags alone
 Node = tuple[
     str, int, int, bool
@@ -61,18 +64,25 @@ class Suggester:
         if len(state.words) > MOST_PARSED_WORDS:
             layout = (base or flat).obeying(given)
             return Suggestion(str(layout.tree()), node_rows(layout, given), is_fallback=True)
-        kept = given if base is None else keep_base(base, given)
-        parse = self._parse(state.words, given if kept is None else kept)
-        probability = self._probabilities(parse)
-        if base is not None and kept is None:
-            layout = base.obeying(given)
+        if base is None:
+            parse, is_whole = self._refill(state.words, given)
+            tree = parse.tree
+            if SHOWN in state.constraints:
+                tree = settle(self.parser, parse, Tree.parse(state.constraints[SHOWN]))
+            layout = TreeLayout.of(tree).obeying(given)
         else:
-            layout = TreeLayout.of(parse.tree).obeying(kept or given)
-            layout = layout if base is None else without_extras(layout, base, given)
+            wanted = keep_base(base, given)
+            parse = self._parse(state.words, wanted or given)
+            is_whole = not parse.is_fallback
+            layout = base.obeying(given)
+            if wanted is not None:
+                found = TreeLayout.of(parse.tree).obeying(wanted)
+                layout = without_extras(found, base, given)
+        probability = self._probabilities(parse)
         alternatives = self._alternatives(layout, given, parse, probability)
         return Suggestion(
             str(layout.tree()), node_rows(layout, given, probability), alternatives,
-            is_fallback=parse.is_fallback,
+            is_fallback=not is_whole,
         )  # fmt: skip
 
     def complete(self, state: SentenceState, place: Mapping[str, Any]) -> list[Label]:
@@ -104,21 +114,33 @@ class Suggester:
         rows = ((name, weights.get(name, 0.0) / total if total else 0.0) for name in known)
         return [Label(*row) for row in sorted(rows, key=lambda row: (-row[1], row[0]))]
 
+    def _refill(self, words: Sequence[str], given: GivenPhrases) -> tuple[Parse, bool]:
+        """Parse with what the model finds possible of what was set by hand; whether that is all."""
+        asked = self._requests(given)
+        if len(asked.spans) + len(asked.forbidden) + len(asked.tags) > MOST_REQUESTS:
+            parse = asked.parse(self.parser, words)
+            return parse, not parse.is_fallback
+        parse, done = parse_feasible(self.parser, words, asked)
+        return parse, done == asked and not parse.is_fallback
+
     def _parse(
         self, words: Sequence[str], given: GivenPhrases, any_at: Span | None = None
     ) -> Parse:
-        """Parse with what the model can be asked for."""
+        """Parse with what the model can be asked for, and some phrase over a span."""
+        asked = self._requests(given)
+        if any_at is not None:
+            asked = asked._replace(spans=(*asked.spans, (*any_at, None)))
+        return asked.parse(self.parser, words)
+
+    def _requests(self, given: GivenPhrases) -> Requests:
+        """What was set by hand, as far as the model knows the labels."""
         spans: list[tuple[int, int, str | None]] = []
         for (i, j), chain in given.chains().items():
             labels = [label for label in chain if label in self.labels]
             spans += [(i, j, label) for label in labels] or [(i, j, None)]
-        if any_at is not None:
-            spans.append((*any_at, None))
         forbidden = [one for one in given.forbidden if one[2] is None or one[2] in self.labels]
-        tags = [tag if tag in self.tags else None for tag in given.tags]
-        if not (spans or forbidden or any(tags)):
-            return self.parser.parse(words)
-        return self.parser.parse(words, tags=tags, spans=spans, forbidden=forbidden)
+        tags = [(k, tag) for k, tag in enumerate(given.tags) if tag in self.tags]
+        return Requests(tuple(spans), tuple(forbidden), tuple((k, str(tag)) for k, tag in tags))
 
     def _probabilities(self, parse: Parse) -> dict[Node, float]:
         """Posteriors of phrases and tags."""

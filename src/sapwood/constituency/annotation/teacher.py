@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sapwood.annotation.learning import OWN_MODEL, Lesson
 from sapwood.annotation.project import Accepted
+from sapwood.constituency.annotation.cross_fitting import grammar_curve
 from sapwood.constituency.annotation.grammar import AnnotationGrammar
 from sapwood.constituency.annotation.start import start_model
 from sapwood.core.errors import SapwoodError
@@ -32,11 +33,13 @@ class TreeTeacher:
 
     def __init__(self, start: Model | None = None, name: str | None = None) -> None:
         self.grammar, self._name = AnnotationGrammar(start), name
+        self._start_weight = 0.0  # of the start model in the last lesson
 
     def learn(self, accepted: Sequence[Accepted]) -> Lesson:
         """The model of the accepted trees, and of the start model as far as it helps."""
         self.grammar.update({place_of(one.id): Tree.parse(one.tree) for one in accepted})
         found = self.grammar.learn()
+        self._start_weight = found.start_weight
         name = OWN_MODEL
         if found.start_weight > 0.0 and self._name is not None:
             name = self._name if found.start_weight == 1.0 else f"{self._name} and {OWN_MODEL}"
@@ -46,9 +49,22 @@ class TreeTeacher:
         """Write a model, so that the project can begin with it when it is opened again."""
         lesson.model.save(file, force=True)
 
-    def measure(self, accepted: Sequence[Accepted]) -> dict[str, Any]:
-        """`points` and `expected` of the learning curve."""
-        return {"points": [], "expected": None}
+    def measure(
+        self, accepted: Sequence[Accepted], check: Callable[[], None]
+    ) -> dict[str, Any] | None:
+        """The learning curve by cross-fitting over documents; None where trees are too few.
+
+        Parameters
+        ----------
+        check
+            Called now and then; raises an error to give up.
+        """
+        documents = [one.document for one in accepted]
+        curve = grammar_curve(self.grammar, documents, start_weight=self._start_weight, check=check)
+        if curve is None:
+            return None
+        found = curve.as_dict()
+        return {"points": found["points"], "expected": found["expected"], "measure": "F1"}
 
 
 def place_of(sentence_id: str) -> int:

@@ -20,7 +20,7 @@ from sapwood.auditing.combine import (
     weight_of_planted,
 )
 from sapwood.auditing.findings import Audit, Elsewhere, Finding, Part, Trust, finding_id
-from sapwood.auditing.finished import FinishedFolds, hash_items
+from sapwood.auditing.folds import FinishedFolds, hash_items
 from sapwood.auditing.nuclei import NIL, Nuclei, count_differences
 from sapwood.auditing.scoring import Candidates, Scored, measure, score_candidates
 from sapwood.auditing.stages import (
@@ -34,11 +34,17 @@ from sapwood.auditing.stages import (
     rows_by_sentence,
     unreadable_findings,
 )
-from sapwood.constituency.audit.finished import pack, unpack
 from sapwood.constituency.audit.located import LocatedTree, LocatedTrees, as_brackets
 from sapwood.constituency.audit.parts import KINDS, Edit, apply_edits, crosses, edits_between
 from sapwood.constituency.audit.planting import Confusions, Planted, plant_in_tree
-from sapwood.constituency.audit.posteriors import FAST_PLAN, Judgement, Labels, judge_fold_of_trees
+from sapwood.constituency.audit.posteriors import (
+    FAST_PLAN,
+    Judgement,
+    Labels,
+    judge_fold_of_trees,
+    pack,
+    unpack,
+)
 from sapwood.constituency.audit.signals import (
     TREE_SIGNALS,
     FoldCounts,
@@ -296,15 +302,11 @@ def audit_evidence(
         for rank, (k, rows) in enumerate(rows_by_sentence(scored, expected, settings.shown), 1)
     ]
     findings += unreadable_findings(located.skipped, len(findings))
-    trust = replace(trust, notes=notes + _unparsed_note(evidence))
+    if n := sum(judgement.best is None for judgement in evidence.judgements):
+        note = "could not be parsed, and only words that are annotated differently elsewhere are"
+        notes += (f"{count(n, 'sentence')} {note} findings there.",)
+    trust = replace(trust, notes=notes)
     return Audit(tuple(findings), trust, located.files)
-
-
-def _unparsed_note(evidence: Evidence) -> tuple[str, ...]:
-    """That some sentences could not be parsed, where there are any."""
-    n = sum(judgement.best is None for judgement in evidence.judgements)
-    note = "could not be parsed, and only words that are annotated differently elsewhere are"
-    return (f"{count(n, 'sentence')} {note} findings there.",) if n else ()
 
 
 def _finding(

@@ -1,6 +1,6 @@
 """Signals of a suspected error: numbers from models that have not learnt from its document.
 
-Each edit (`parts.py`) has one row of signals. What a signal says of an error is left to the
+Each edit (`parts.py`) has one row of signals. The meaning of a signal is left to the
 combiner, which learns it from planted errors.
 """
 
@@ -172,7 +172,7 @@ def score_tree(annotation: Annotation, counts: FoldCounts, fold: int) -> TreeSco
 
 
 class Sentence(NamedTuple):
-    """A sentence under audit: words, one annotation of it, and what is known of it."""
+    """A sentence under audit: its number, words, one annotation, and fold."""
 
     number: int
     words: Sequence[str]
@@ -204,6 +204,7 @@ def signals_of(
     for edit in edits:
         i, j = edit.span
         own = set() if edit.is_tag else set(edit.removed)
+        known = posterior.tags if edit.is_tag else posterior.brackets
         others = [value for b, value in logs if b not in own]
         near = [v for b, v in logs if b not in own and b[1] <= j and b[2] >= i]
         low, high = max(0, i - _REACH), min(len(tag_logs), j + _REACH)
@@ -219,7 +220,8 @@ def signals_of(
             [
                 log_odds(posterior.annotated(edit)),
                 log_odds(posterior.suggested(edit)),
-                _most_probable(edit, posterior),
+                # the most probable of the annotated brackets
+                log_odds(max((known.get(b, 0.0) for b in edit.removed), default=0.5)),
                 (sum_logs if len(others) == len(logs) else sum(others)) / max(1, len(others)),
                 tags_but / n_tags,
                 sum(near) / max(1, len(near)),
@@ -241,12 +243,6 @@ def signals_of(
     return rows
 
 
-def _most_probable(edit: Edit, posterior: Posterior) -> float:
-    """Log-odds of the most probable of the annotated brackets."""
-    p = posterior.tags if edit.is_tag else posterior.brackets
-    return log_odds(max((p.get(b, 0.0) for b in edit.removed), default=0.5))
-
-
 def _lexical(edit: Edit, sentence: Sentence, counts: FoldCounts) -> tuple[float, float, float]:
     """Log-probabilities of the annotated and the suggested tag of a word; the word's count."""
     if not edit.is_tag:
@@ -262,7 +258,7 @@ def _lexical(edit: Edit, sentence: Sentence, counts: FoldCounts) -> tuple[float,
 
 
 def label_at(annotation: Annotation, i: int, j: int) -> str:
-    """What the nuclei call the annotation of a span."""
+    """The name of a span's annotation among the nuclei."""
     if j == i + 1:
         return annotation.tags[i]
     return " ".join(label for label, a, b in annotation.brackets if (a, b) == (i, j)) or NIL

@@ -2,7 +2,7 @@
 
 Notation
 --------
-A node of a tree is a row; the rows of one tree stand together, children before parents, so the
+A node of a tree is a row; the rows of one tree are contiguous, children before parents, so the
 root is the last row. Bottom-up is a loop up, top-down a loop down.
 
     column   meaning                                              in-terminal   pre-terminal
@@ -130,18 +130,12 @@ class Treebank(RaggedBank[Tree]):
 
     def __repr__(self) -> str:
         sizes = f"{count(self.n_trees, 'tree')}, {count(self.n_tokens, 'word')}"
-        labels, tags = self._labels()
-        return (
-            f"<Treebank: {sizes}; {count(len(labels), 'phrase label')}, {count(len(tags), 'tag')}>"
-        )
-
-    def _labels(self) -> tuple[set[str], set[str]]:
-        """Labels of phrases and of tags that occur in the trees, not the symbols made of them."""
         n_phrases, symbols = len(self.inventory.phrases), self.inventory.symbols
-        numbers = np.unique(self.label).tolist()
-        tags = {symbols[a].chain[-1] for a in numbers if a >= n_phrases}
+        numbers = np.unique(self.label).tolist()  # labels that occur, not the symbols made of them
+        n_tags = len({symbols[a].chain[-1] for a in numbers if a >= n_phrases})
         chains = [symbols[a].chain[: -1 if a >= n_phrases else None] for a in numbers]
-        return {label for chain in chains for label in chain} - {ROOT}, tags
+        n_labels = len({label for chain in chains for label in chain} - {ROOT})
+        return f"<Treebank: {sizes}; {count(n_labels, 'phrase label')}, {count(n_tags, 'tag')}>"
 
     def shards(self, n: int | None = None) -> list[Treebank]:
         """Cut into at most n runs of trees with about equally many nodes.

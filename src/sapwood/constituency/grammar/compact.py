@@ -96,7 +96,11 @@ def unpack_compact(
 ) -> Arrays:
     """The arrays of a member's own file, from those of a compact one, which may be damaged."""
     arrays = {name: _widen(name, array) for name, array in own.items() if name[:6] != _PLAIN}
-    coarse = _plain_arrays(own, arrays, header) if owner is None else _coarse_of(owner)
+    if owner is None:
+        coarse = _plain_arrays(own, arrays, header)
+    else:
+        plain = owner.coarse
+        coarse = dict(zip(_COARSE, (plain.root, plain.rules, plain.lexical), strict=True))
     if "rule_codes" not in arrays:
         if owner is None:
             raise ModelFormatError("a member has no weights of rules")
@@ -121,11 +125,6 @@ def _plain_arrays(
     shape["n_states"] = np.ones_like(arrays["n_states"])
     found = unpack_weights(shape | packed, len(header["phrases"]), is_probabilistic=True)
     return dict(zip(_COARSE, (packed["root"], *(found[name] for name in _WEIGHTS)), strict=True))
-
-
-def _coarse_of(owner: LatentGrammar) -> Arrays:
-    plain = owner.coarse
-    return dict(zip(_COARSE, (plain.root, plain.rules, plain.lexical), strict=True))
 
 
 def _narrow(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

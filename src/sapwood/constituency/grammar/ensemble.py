@@ -46,7 +46,7 @@ from sapwood.core.errors import (
     describe,
     join_words,
 )
-from sapwood.core.model_files import FileContents, SavedModel, read_model
+from sapwood.core.model_files import FileContents, HeaderReader, SavedModel, read_flag, read_model
 
 if TYPE_CHECKING:
     from sapwood.corpora.tree import Tree
@@ -97,6 +97,7 @@ class Ensemble(TreeModel, SavedModel):
     chart_owners: tuple[int, ...] = field(init=False)
     groups: tuple[tuple[int, ...], ...] = field(init=False)
     is_ensemble: ClassVar[bool] = True
+    HEADER: ClassVar[dict[str, HeaderReader]] = {"compact": read_flag}
 
     def __post_init__(self) -> None:
         _check(self)
@@ -162,7 +163,7 @@ class Ensemble(TreeModel, SavedModel):
 
     @property
     def can(self) -> Can:
-        """What the ensemble can do: some members draw trees, and all must hold probabilities."""
+        """Abilities of the ensemble: some members draw trees, and all must hold probabilities."""
         each = [member.can for member in self.members]
         return Can(
             sample=any(can.sample for can in each),
@@ -383,8 +384,6 @@ def _check(ensemble: Ensemble) -> None:
         raise SapwoodError(
             f"sharpness must be above 0 and at most {MOST_SHARPNESS:g}, not {ensemble.sharpness}"
         )
-    if not isinstance(ensemble.is_compact, bool):
-        raise SapwoodTypeError(f"is_compact is {describe(ensemble.is_compact)}, not True or False")
     if ensemble.combine not in COMBINATIONS:
         raise SapwoodError(
             f"combine must be one of {', '.join(COMBINATIONS)}, not {ensemble.combine!r}"

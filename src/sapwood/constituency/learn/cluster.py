@@ -34,7 +34,7 @@ from sapwood.constituency.learn.features import (
 from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable, dev_trees
 from sapwood.constituency.learn.registry import EMParameters
 from sapwood.constituency.learn.training_data import TrainingData
-from sapwood.core.arrays import FloatArray, IntArray, group_rows
+from sapwood.core.arrays import FieldRows, FloatArray, IntArray, group_rows
 from sapwood.core.learner import StateParameters
 
 K_MEANS_ROUNDS = 20  # rounds of k-means; states change little after that
@@ -100,16 +100,11 @@ def points(rows: FeatureRows, vectors: SingularVectors) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class NodeSample:
+class NodeSample(FieldRows):
     """Points of some nodes; `+` appends those of the next shard."""
 
     label: IntArray  # [n]
     rows: FloatArray  # [n, 2 m]
-
-    def __add__(self, other: NodeSample) -> NodeSample:
-        return NodeSample(
-            np.concatenate([self.label, other.label]), np.concatenate([self.rows, other.rows])
-        )
 
     @classmethod
     def of(cls, rows: FeatureRows, vectors: SingularVectors, stride: IntArray) -> NodeSample:

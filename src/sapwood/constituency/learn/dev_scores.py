@@ -388,6 +388,7 @@ class MixScorer:
             tuple(self.numbers),
             unary_chains(self._grammars) if is_unconstrained else {},
         )
+        symbols = self.first.chart_grammar.symbols
         parser = Parser(self.first.chart_grammar if is_unconstrained else self.first)
 
         def score(sentence: _Sentence) -> SentenceScore:
@@ -397,14 +398,13 @@ class MixScorer:
             key = tree or tuple(nodes or ())
             if key not in sentence.scores:
                 if tree is None:
-                    tree = self._tree(sentence, nodes) if nodes else parser.parse(words).tree
+                    tree = (
+                        restore_words(symbols, words, nodes) if nodes else parser.parse(words).tree
+                    )
                 sentence.scores[key] = bracketing([sentence.gold], [tree]).sentences[0]
             return sentence.scores[key]
 
         return list(ordered_map(score, self.sentences, jobs=self.jobs))
-
-    def _tree(self, sentence: _Sentence, nodes: Nodes) -> Tree:
-        return restore_words(self.first.chart_grammar.symbols, sentence.words, nodes)
 
 
 def _best_nodes(sentence: _Sentence, mix: BracketPosteriors) -> Nodes | None:

@@ -29,7 +29,7 @@ from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.latent_grammar import LatentGrammar, Lexicon
 from sapwood.constituency.learn.features import NodeTable
 from sapwood.constituency.learn.training_data import TrainingData
-from sapwood.core.arrays import FloatArray, IntArray, ranges, starts_of, sum_rows
+from sapwood.core.arrays import FieldSums, FloatArray, IntArray, ranges, starts_of, sum_rows
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Placed
 
@@ -222,7 +222,7 @@ def _grouped(nodes: IntArray, rule: IntArray, level: IntArray) -> Groups:
 
 
 @dataclass(frozen=True, eq=False)
-class ExpectedCounts:
+class ExpectedCounts(FieldSums):
     """Expected counts in the layout of the parameters; `+` joins shards."""
 
     # expected counts of `LatentParameters.rules`, `.words` and `.root`
@@ -230,14 +230,6 @@ class ExpectedCounts:
     words: FloatArray
     root: FloatArray
     log_likelihood: float  # of the trees, under the parameters that the counts were taken with
-
-    def __add__(self, other: ExpectedCounts) -> ExpectedCounts:
-        return ExpectedCounts(
-            self.rules + other.rules,
-            self.words + other.words,
-            self.root + other.root,
-            self.log_likelihood + other.log_likelihood,
-        )
 
     @classmethod
     def of(cls, shard: SortedTrees, parameters: LatentParameters) -> ExpectedCounts:
@@ -382,7 +374,7 @@ def _lexicon(
     lexicon, n_phrases = data.grammar.lexicon, data.grammar.n_phrases
     m = int(parameters.n_states.max())
     tag, word = np.divmod(pairs, len(data.inventory.words))
-    expected = np.zeros((len(pairs), m))  # zeros behind the states of each tag
+    expected = np.zeros((len(pairs), m))  # zeros after the states of each tag
     expected[np.arange(m) < parameters.n_states[n_phrases + tag][:, None]] = counts.words
     states = _state_posteriors(data, expected, tag, word)
     entry_tag = lexicon.entry_tag.astype(np.int64)

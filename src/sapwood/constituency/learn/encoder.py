@@ -2,7 +2,7 @@
 
 1. Words and their affixes become vectors, which two layers of LSTMs read from both ends; tags are
    guessed on the way.
-2. Each span is scored for each label by what was read in it.
+2. Each span is scored for each label from the states of its words.
 3. The loss is the negative log of the right tree's share among all trees over the sentence, and of
    the right tags'; Adam follows its gradient in small batches.
 
@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from sapwood.constituency.data.transform import Symbol
 from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.discriminative import SpanNetwork
 from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable
@@ -199,7 +198,10 @@ class _Spans(NamedTuple):
 
 def _spans_of(bank: Treebank) -> _Spans:
     symbols, n_phrases = bank.inventory.symbols, len(bank.inventory.phrases)
-    above = [_chain_above(symbol, k >= n_phrases) for k, symbol in enumerate(symbols)]
+    above = [  # the labels of each node, without the tag of its word
+        () if symbol.is_intermediate else symbol.chain[: -1 if k >= n_phrases else None]
+        for k, symbol in enumerate(symbols)
+    ]
     has_label = np.array([bool(chain) for chain in above])[bank.label]
     tree = np.repeat(np.arange(bank.n_trees), np.diff(bank.offsets))
     leaves = np.flatnonzero(bank.word >= 0)
@@ -211,13 +213,6 @@ def _spans_of(bank: Treebank) -> _Spans:
         [above[k] for k in bank.label[has_label].tolist()],
         (counts, bank.start[has_label].astype(np.int64), bank.end[has_label].astype(np.int64)),
     )
-
-
-def _chain_above(symbol: Symbol, is_tag: bool) -> tuple[str, ...]:
-    """The labels of a node, without the tag of its word; none for a half-built phrase."""
-    if symbol.is_intermediate:
-        return ()
-    return symbol.chain[:-1] if is_tag else symbol.chain
 
 
 class SpanTrainer(NetworkTrainer):

@@ -51,7 +51,7 @@ from sapwood.constituency.learn.features import (
 from sapwood.constituency.learn.pcfg import KERNEL_BYTES, OnPlainGrammar, Trainable, dev_trees
 from sapwood.constituency.learn.registry import EMParameters
 from sapwood.constituency.learn.training_data import TrainingData
-from sapwood.core.arrays import FloatArray, IntArray, group_rows, sum_rows
+from sapwood.core.arrays import FieldRows, FloatArray, IntArray, group_rows, sum_rows
 from sapwood.core.errors import SapwoodWarning
 from sapwood.core.learner import StateParameters, between, one_of, parameter
 from sapwood.execute import Engine, Placed
@@ -278,7 +278,7 @@ class LikelyStates:
 
 
 @dataclass(frozen=True, eq=False)
-class RuleInstances:
+class RuleInstances(FieldRows):
     """Instances of some rules; `+` appends those of the next shard.
 
     Attributes
@@ -294,15 +294,10 @@ class RuleInstances:
     x: FloatArray
     weight: FloatArray
 
-    def __add__(self, other: RuleInstances) -> RuleInstances:
-        names = ("rule", "z", "y", "x", "weight")
-        pairs = ((getattr(self, name), getattr(other, name)) for name in names)
-        return RuleInstances(*map(np.concatenate, pairs))
-
 
 @dataclass(frozen=True, eq=False)
 class PivotNodes:
-    """All that Figure 1 asks of the data: rows in their shards, and what they have in common."""
+    """The input of Figure 1: rows in their shards, and the values that all shards read."""
 
     # the features of either side
     inside: SideFeatures
@@ -464,7 +459,7 @@ def _blocks(sizes: IntArray) -> list[slice]:
 
 
 def _of_rule(found: RuleInstances, at: IntArray, m: IntArray, total: float) -> list[FloatArray]:
-    """Views and weights of one rule's instances, which stand for all of them."""
+    """Views and weights of sampled instances of one rule, which represent all of them."""
     a, b, c = m.tolist()
     weight = found.weight[at]
     weight = weight * (total / max(float(weight.sum()), 1e-300))

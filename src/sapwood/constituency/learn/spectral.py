@@ -46,7 +46,7 @@ from sapwood.constituency.learn.features import (
 )
 from sapwood.constituency.learn.pcfg import OnPlainGrammar, Trainable
 from sapwood.constituency.learn.training_data import TrainingData
-from sapwood.core.arrays import BoolArray, FloatArray, IntArray
+from sapwood.core.arrays import BoolArray, FieldRows, FieldSums, FloatArray, IntArray
 from sapwood.core.learner import (
     ANYTHING,
     FLAG,
@@ -247,7 +247,7 @@ FACTOR_RANK = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Instances:
+class Instances(FieldRows):
     """Instances of rare rules in the order of trees; `+` appends those of the next shard."""
 
     rule: IntArray  # [n]
@@ -256,14 +256,9 @@ class Instances:
     y: FloatArray
     w: FloatArray
 
-    def __add__(self, other: Instances) -> Instances:
-        names = ("rule", "z", "y", "w")
-        pairs = ((getattr(self, name), getattr(other, name)) for name in names)
-        return Instances(*(np.concatenate(pair) for pair in pairs))
-
 
 @dataclass(frozen=True, eq=False)
-class ProjectedSums:
+class ProjectedSums(FieldSums):
     """Sums over the nodes of a shard; `+` joins shards."""
 
     # [n_symbols, m]: of the vectors of each label, and of their products number by number
@@ -276,10 +271,6 @@ class ProjectedSums:
     entry_count: FloatArray
     rules: FloatArray  # `RuleSums` of all rules that do not keep their instances
     instances: Instances  # of those that do
-
-    def __add__(self, other: ProjectedSums) -> ProjectedSums:
-        names = ("y", "z", "yz", "root", "entry", "entry_count", "rules", "instances")
-        return ProjectedSums(*(getattr(self, name) + getattr(other, name) for name in names))
 
     @classmethod
     def of(cls, rows: FeatureRows, vectors: SingularVectors, layout: RuleLayout) -> ProjectedSums:

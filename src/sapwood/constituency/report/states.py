@@ -10,7 +10,7 @@ deviations for all others.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
@@ -121,7 +121,7 @@ class StateAtlas:
         below, contexts = _Profiles(model.state_start), _Profiles(model.state_start)
         for (a, b, c), (own, left, right) in zip(vectors.triples, at_rules(vectors), strict=True):
             below.add(a, (b, c), own)
-            contexts.add(b, (a, "left", c), left)  # a place is the same, whoever stands in it
+            contexts.add(b, (a, "left", c), left)  # a context does not depend on the symbol in it
             contexts.add(c, (a, "right", b), right)
         lexicon = model.lexicon
         tags = lexicon.entry_tag.astype(int) + model.n_phrases
@@ -325,18 +325,13 @@ class _Found:
                 ),
                 "examples": [
                     {"words": words, "start": span[0], "end": span[1], "share": round(share, 4)}
-                    for share, words, span in _surest(self.best[state].values())
+                    for share, words, span in sorted(  # short sentences first of equally sure ones
+                        self.best[state].values(), key=lambda row: (-round(row[0], 2), len(row[1]))
+                    )[:N_STATE_EXAMPLES]
                 ],
             }
             for state in range(len(self.total))
         ]
-
-
-def _surest(
-    found: Iterable[tuple[float, list[str], tuple[int, int]]],
-) -> list[tuple[float, list[str], tuple[int, int]]]:
-    """The surest ones, short sentences first where they are equally sure."""
-    return sorted(found, key=lambda each: (-round(each[0], 2), len(each[1])))[:N_STATE_EXAMPLES]
 
 
 def _head_words(tree: Tree, heads: str) -> dict[tuple[int, int], str]:

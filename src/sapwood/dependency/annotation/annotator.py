@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sapwood.annotation.actions import whole_number
@@ -28,9 +27,10 @@ from sapwood.corpora.conventions import UD, convention_of, make_tokenizer
 from sapwood.corpora.files import Reading
 from sapwood.corpora.tokenize import Tokenizer
 from sapwood.dependency.annotation.edits import edit_arcs, without_id
-from sapwood.dependency.annotation.given import GivenArcs, tag_column
+from sapwood.dependency.annotation.given import GivenArcs
+from sapwood.dependency.annotation.known import KnownArcs
 from sapwood.dependency.annotation.suggest import ArcSuggester, arc_rows, suggest_chain
-from sapwood.dependency.data.bank import EMPTY, Arcs
+from sapwood.dependency.data.bank import Arcs
 from sapwood.dependency.data.reader import is_headless, read_conllu
 
 CONLLU = "conllu"
@@ -54,8 +54,7 @@ class ArcAnnotator:
 
     def __init__(self, suggester: ArcSuggester | None = None) -> None:
         self.suggester = suggester
-        self._relations: Counter[str] = Counter()
-        self._tags: Counter[str] = Counter()
+        self.known = KnownArcs()
 
     def use(self, lesson: Lesson) -> None:
         """Suggest by a model that was learnt."""
@@ -90,27 +89,36 @@ class ArcAnnotator:
         if place.get("head") is not None:
             whole_number(place, "head", 0, n)
         known = [] if self.suggester is None else self.suggester.complete(state, place)
-        counts = self._tags if place.get("head") is None else self._relations
+        counts = self.known.tags if place.get("head") is None else self.known.relations
         seen = {one.label for one in known}
         others = sorted(set(counts) - seen, key=lambda name: (-counts[name], name))
         return [*known, *(Label(name, None) for name in others)]
 
     def names(self) -> dict[str, list[str]]:
         """`tags` and `relations` that the model or the accepted trees have; no `labels`."""
-        relations, tags = set(self._relations), set(self._tags)
+        relations, tags = set(self.known.relations), set(self.known.tags)
         if self.suggester is not None:
             relations |= self.suggester.relations
             tags |= self.suggester.tags
         return {"labels": [], "tags": sorted(tags), "relations": sorted(relations)}
 
-    def learn_names(self, trees: Iterable[Accepted]) -> None:
-        """Take note of accepted trees, whose names completion offers."""
-        self._relations.clear()
-        self._tags.clear()
-        for one in trees:
-            arcs = Arcs.parse(one.tree)
-            self._relations.update(arcs.relations)
-            self._tags.update(tag for tag in getattr(arcs, tag_column(arcs)) if tag != EMPTY)
+    def note_tree(self, sentence_id: str, tree: str | None) -> None:
+        """Take note of the accepted tree of a sentence; None where it has none any more."""
+        self.known.put(sentence_id, tree)
+
+    def warnings(self, sentence_id: str, tree: str) -> list[dict[str, Any]]:
+        """Words of a tree that had other relations before."""
+        return self.known.warnings(sentence_id, tree)
+
+    def guideline(self, label: str, *, is_tag: bool) -> dict[str, Any]:
+        """Examples of a relation or a tag in the accepted trees."""
+        return self.known.examples(label, is_tag=is_tag) | {"states": []}
+
+    def expected_errors(self, sentences: Sequence[Sequence[str]]) -> list[float] | None:
+        """The number of wrong heads that are expected; None without a model."""
+        if self.suggester is None:
+            return None
+        return [self.suggester.expected_errors(words) for words in sentences]
 
     # -- reading and writing ----------------------------------------------------------------------
 

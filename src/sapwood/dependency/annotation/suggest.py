@@ -74,6 +74,11 @@ class ArcSuggester:
         """The tree of a sentence of which nothing is known."""
         return self._project_arcs(self.parser.parse(unparsed(words)).arcs, None)
 
+    def expected_errors(self, words: Sequence[str]) -> float:
+        """The number of words that probably have another head than in the tree of the model."""
+        parse = self.parser.parse(unparsed(words))
+        return sum(max(1.0 - p, 0.0) for p in parse.head_posteriors)
+
     def suggest(self, state: SentenceState) -> Suggestion:
         """The tree of a sentence with all that was set by hand, and alternatives."""
         given = GivenArcs.of(state)

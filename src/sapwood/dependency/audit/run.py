@@ -14,7 +14,7 @@ import numpy as np
 from sapwood import __version__
 from sapwood.auditing.combine import weight_of_planted
 from sapwood.auditing.findings import Audit, Elsewhere, Finding, Part, Trust, finding_id
-from sapwood.auditing.finished import FinishedFolds, hash_items
+from sapwood.auditing.folds import FinishedFolds, hash_items
 from sapwood.auditing.nuclei import NIL, Nuclei, count_differences
 from sapwood.auditing.scoring import Candidates, Scored, measure, score_candidates
 from sapwood.auditing.stages import (
@@ -32,10 +32,14 @@ from sapwood.core.arrays import FloatArray, IntArray
 from sapwood.core.progress import counted
 from sapwood.dependency.audit.contexts import AnnotatedWords, Contexts
 from sapwood.dependency.audit.edits import KINDS, Edit, apply_edits, edits_between
-from sapwood.dependency.audit.finished import pack_judgements, unpack_judgements
 from sapwood.dependency.audit.located import Annotation, LocatedSentence, LocatedSentences
 from sapwood.dependency.audit.planting import Confusions, Planted, plant
-from sapwood.dependency.audit.posteriors import Judgement, judge_fold
+from sapwood.dependency.audit.posteriors import (
+    Judgement,
+    judge_fold,
+    pack_judgements,
+    unpack_judgements,
+)
 from sapwood.dependency.audit.signals import (
     ArcFrequencies,
     Disagreements,

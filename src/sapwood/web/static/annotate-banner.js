@@ -32,13 +32,20 @@ export function sayAction(action, view) {
   return says[action.type]?.() ?? action.type;
 }
 
-export function lostBanner(action, view) {
+// isSlow: the server is there, but did not answer in time, as when it reads a model for the first time.
+export function lostBanner({ action, isSlow }, view) {
   const kept = action && view ? `Your last edit (${sayAction(action, view)}) is kept and is sent again.` : "";
+  const [what, hint] = isSlow
+    ? ["The server needs longer than usual. ", "This page asks again by itself."]
+    : [
+        "The server does not answer. ",
+        "This page tries again every second. Is `sapwood serve` still running?",
+      ];
   return h(
     "div",
     { class: "notice bad", role: "alert", "data-banner": "lost" },
-    h("p", {}, h("b", {}, "The server does not answer. "), kept),
-    h("p", { class: "hint" }, "This page tries again every second. Is `sapwood serve` still running?"),
+    h("p", {}, h("b", {}, what), kept),
+    h("p", { class: "hint" }, hint),
   );
 }
 

@@ -254,7 +254,7 @@ export class Desk {
   }
 
   showLost(lost) {
-    put(this.page.lost, lost ? lostBanner(lost.action, this.session.view) : null);
+    put(this.page.lost, lost ? lostBanner(lost, this.session.view) : null);
     if (!lost) {
       announce("The server answers again");
       this.loadProject();

@@ -89,13 +89,13 @@ export class Carrying {
   }
 }
 
-// Scrolls a box so that a part of its drawing is in sight.
-export function reveal(target, box) {
+// Scrolls a box so that a part of its drawing is in sight. below: pixels at the lower edge that something hides.
+export function reveal(target, box, below = 0) {
   const [inner, outer] = [target.getBoundingClientRect(), box.getBoundingClientRect()];
   if (inner.left < outer.left + EDGE) box.scrollLeft += inner.left - outer.left - EDGE;
   else if (inner.right > outer.right - EDGE) box.scrollLeft += inner.right - outer.right + EDGE;
   if (inner.top < outer.top) box.scrollTop += inner.top - outer.top - 4;
-  else if (inner.bottom > outer.bottom) box.scrollTop += inner.bottom - outer.bottom + 4;
+  else if (inner.bottom > outer.bottom - below) box.scrollTop += inner.bottom - outer.bottom + below + 4;
 }
 
 // A drag near the edge of a box scrolls it.

@@ -8,6 +8,8 @@ const GAP = 16; // between two words
 const NARROWEST = 30; // of a column
 const MARGIN = 10;
 const STEP = 36; // between two levels
+const CLOSE = 28; // of trees that are deep
+const DEEP = 10; // levels
 const LINE = 22; // from a tag to its word
 const LONGEST = 24; // characters of a word that are drawn
 
@@ -84,8 +86,9 @@ export function layOut(view, folds) {
   if (isMirrored(view)) for (const column of columns) column.x = width - column.x;
   const places = placesOf(nodes, { children, isHidden, folds, columnOf });
   const top = Math.max(1, ...[...places.values()].map((place) => place.level));
-  const base = MARGIN + 18 + (top - 1) * STEP; // of the tags
-  for (const place of places.values()) place.y = base - (place.level - 1) * STEP;
+  const step = top > DEEP ? CLOSE : STEP;
+  const base = MARGIN + 18 + (top - 1) * step; // of the tags
+  for (const place of places.values()) place.y = base - (place.level - 1) * step;
   return { places, columns, children, width, base, height: base + LINE + 34, wordY: base + LINE };
 }
 
@@ -117,7 +120,7 @@ function placesOf(nodes, { children, isHidden, folds, columnOf }) {
 
 // The shape of the lines from a phrase to its children: along a bar below it, and down to each.
 export function branch(from, to) {
-  const turn = from.y + 13;
+  const turn = from.y + 11;
   const down = to.y - 15;
   const side = Math.sign(to.x - from.x);
   const bend = Math.min(6, Math.abs(to.x - from.x), Math.max(0, down - turn));

@@ -4,6 +4,7 @@ import { keyOf, shorten } from "/static/annotate-layout.js";
 import { percent, s } from "/static/dom.js";
 
 const DOUBT = 0.5; // probability below which a phrase is marked as doubtful
+export const BAND = 56; // pixels at the lower edge that the words take
 const RAIL = 26; // pixels of the bar that tells the probability
 
 const isKnown = (probability) => probability !== null && probability !== undefined;
@@ -45,8 +46,28 @@ function spoken(node, words, isFolded) {
   return parts.join(", ");
 }
 
-// column: of the layout, a word or a folded phrase.
-export function wordGroup({ x, start, text, isFolded, width }, y, words) {
+// The words and folded phrases, in a row that stays in sight.
+export function wordRow({ columns, wordY, width, height }, words) {
+  const band = { class: "band", x: 0, y: wordY - 20, width, height: height - wordY + 20 };
+  return s(
+    "g",
+    { class: "desk-words" },
+    s("rect", band),
+    columns.map((column) => wordGroup(column, wordY, words)),
+  );
+}
+
+// Moves the row to the lower edge of its box, where a deep tree is scrolled up. height: of the tree.
+export function pinWords(row, box, height) {
+  const drawn = row.ownerSVGElement.getBoundingClientRect();
+  const edge = box.getBoundingClientRect().top + box.clientTop + box.clientHeight;
+  const up = (Math.max(0, drawn.bottom - edge) / Math.max(1, drawn.height)) * height;
+  row.setAttribute("transform", `translate(0 ${-up})`);
+  row.classList.toggle("pinned", up > 1);
+}
+
+// A column of the layout.
+function wordGroup({ x, start, text, isFolded, width }, y, words) {
   const word = {
     "data-word": start,
     role: "button",

@@ -6,8 +6,6 @@ const ORDERS = {
   document: "order of the document",
   random: "random",
   learn: "most to learn first",
-  gain: "most to learn first",
-  active: "most to learn first",
 };
 const FOLDS = [
   ["0", "whole"],

@@ -4,6 +4,7 @@
 import { ask, get } from "/static/api.js";
 import { wordsOf } from "/static/audit-trees.js";
 
+const AGAIN = new Set([0, 408, 503]); // no answer, none in time, too much to do: worth another try
 const RETRY = 1000; // milliseconds between two tries while the server does not answer
 const KEPT = "sapwood-annotate-pending"; // of the edit that was not answered, in the storage of this tab
 const WINDOW = "sapwood-annotate-window";
@@ -60,7 +61,7 @@ function normalised(view) {
 }
 
 // project: the name of its folder. hooks: onview(view), onproject(project), onwhy(why), onconflict(conflict or null),
-// onlost(action or null), ontrouble(error, action), onend() when there is no next sentence.
+// onlost({ action, isSlow } or null), ontrouble(error, action), onend() when there is no next sentence.
 export class Session {
   constructor(project, hooks) {
     Object.assign(this, { project }, hooks);
@@ -121,11 +122,11 @@ export class Session {
         return answer;
       } catch (error) {
         if (!this.isOpen) return null;
-        if (error.status !== 0) {
+        if (!AGAIN.has(error.status)) {
           this.ontrouble(error, null);
           return null;
         }
-        this.setLost({ action: this.queue[0] ?? null });
+        this.setLost({ action: this.queue[0] ?? null, isSlow: error.status !== 0 });
         await this.pause();
       }
     }
@@ -218,9 +219,9 @@ export class Session {
         const view = await ask("project/edit", { id, revision, window: this.window, action });
         accepted = this.settle(view, action);
       } catch (error) {
-        if (error.status === 0) {
+        if (AGAIN.has(error.status)) {
           isRetry = true;
-          this.setLost({ action });
+          this.setLost({ action, isSlow: error.status !== 0 });
           await this.pause();
           continue;
         }
@@ -296,6 +297,8 @@ export class Session {
     } catch (error) {
       if (error.status === 409 && error.told.sentence) this.show(error.told.sentence);
       this.ontrouble(error, null);
+      this.isBusy = false;
+      if (AGAIN.has(error.status)) await this.refresh(); // nobody knows whether it was done
     } finally {
       this.isBusy = false;
     }

@@ -3,8 +3,15 @@
 import { nodesOf, unmatched } from "/static/audit-trees.js";
 import { bars, h, number, percent, plural } from "/static/dom.js";
 import { quoteWords } from "/static/given.js";
+import { plainContext, plainRule } from "/static/symbols.js";
 
+const MOST_WORDS = 4; // of a hidden state
+const MOST_EXAMPLES = 6; // of a label
 const MOST_CHANGES = 6; // that an alternative lists
+
+const NO_ALTERNATIVES = {
+  accepted: "Accepted as it is on show. Any edit opens it again.",
+};
 
 // What an alternative has otherwise than the tree on show: { text, sign, start, end, label }.
 function treeChanges(view, tree) {
@@ -99,7 +106,7 @@ export function alternativesCard(view, { onchoose, onpoint }) {
     h("h2", {}, "Best trees"),
     alternatives.length
       ? h("ol", { class: "desk-alternatives" }, alternatives.map(item))
-      : h("p", { class: "none" }, "No model yet, and so no alternatives."),
+      : h("p", { class: "none" }, NO_ALTERNATIVES[view.status] ?? "No model yet, and so no alternatives."),
   );
 }
 
@@ -178,8 +185,8 @@ export function guidelineParts(guideline, { ongo }) {
   if (!guideline)
     return [h("p", { class: "none" }, "Choose a label in the tree to see what it looked like before.")];
   const { label, n, examples = [], states = [] } = guideline;
-  const contexts = (state) => (state.contexts ?? []).map((one) => (Array.isArray(one) ? one[0] : one));
-  const words = (state) => (state.words ?? []).map((one) => (Array.isArray(one) ? one[0] : one)).join(", ");
+  const saysOf = ({ words, contexts }) =>
+    [...words.map(plainRule), ...contexts.map(plainContext)].slice(0, MOST_WORDS);
   return [
     h(
       "p",
@@ -191,14 +198,14 @@ export function guidelineParts(guideline, { ongo }) {
       ? h(
           "ul",
           { class: "examples" },
-          examples.map((example) => exampleLine(example, ongo)),
+          examples.slice(0, MOST_EXAMPLES).map((example) => exampleLine(example, ongo)),
         )
       : h("p", { class: "none" }, "Not in any accepted tree yet."),
     states.length
       ? [
-          h("p", { class: "small" }, "Its hidden states: the words that each stands for"),
+          h("p", { class: "small" }, "Its hidden states, and what each stands for"),
           bars(
-            states.map((state) => [words(state) || contexts(state).join("; "), state.share]),
+            states.map((state) => [saysOf(state).join(" · "), state.share]),
             { most: 1 },
           ),
         ]

@@ -2,7 +2,7 @@
 
 import { Carrying, reveal } from "/static/annotate-drag.js";
 import { branch, childrenOf, isMirrored, keyOf, layOut } from "/static/annotate-layout.js";
-import { nodeGroup, wordGroup } from "/static/annotate-nodes.js";
+import { BAND, nodeGroup, pinWords, wordRow } from "/static/annotate-nodes.js";
 import { s } from "/static/dom.js";
 import { quoteWords } from "/static/given.js";
 import { followDrags } from "/static/words.js";
@@ -21,7 +21,7 @@ export class TreeEditor {
     this.anchor = null; // the word at which a selection by Shift began
     this.wanted = null; // what is selected in the next tree
     this.folds = new Set();
-    this.frame = zoomFrame(() => {}, { leastFit: LEAST_FIT });
+    this.frame = zoomFrame(() => requestAnimationFrame(() => this.pin()), { leastFit: LEAST_FIT });
     this.element = this.frame.place;
     this.element.classList.add("desk-figure");
     this.stop = followDrags(this.element, {
@@ -36,6 +36,7 @@ export class TreeEditor {
       ondrop: (index) => (index === null ? this.endMove() : this.dropOn(index)),
     });
     this.element.addEventListener("click", (event) => this.click(event));
+    this.element.addEventListener("scroll", () => this.pin());
     this.element.addEventListener("dblclick", (event) => this.fold(this.indexAt(event.target)));
     this.element.addEventListener("focusin", (event) => this.takeFocus(event.target));
   }
@@ -106,7 +107,8 @@ export class TreeEditor {
       const node = nodes[index];
       svg.append(nodeGroup(node, { index, place, words, isFolded: this.folds.has(keyOf(node)) }));
     }
-    for (const column of this.layout.columns) svg.append(wordGroup(column, this.layout.wordY, words));
+    this.row = wordRow(this.layout, words);
+    svg.append(this.row);
     this.frame.show(svg);
     if (isSame) Object.assign(this.element, { scrollLeft, scrollTop });
     else
@@ -115,7 +117,12 @@ export class TreeEditor {
         scrollTop: this.element.scrollHeight, // where the words are
       });
     this.paint();
+    this.pin();
     if (hadFocus) this.focus();
+  }
+
+  pin() {
+    if (this.row) pinWords(this.row, this.element, this.layout.height);
   }
 
   // -- selection --
@@ -129,9 +136,12 @@ export class TreeEditor {
   paint() {
     const { selection } = this;
     const isWords = selection?.kind === "words";
+    const span = selection?.kind === "node" ? this.view.nodes[selection.index] : selection;
     for (const leaf of this.element.querySelectorAll("[data-word]")) {
       const k = Number(leaf.dataset.word);
-      leaf.classList.toggle("picked", isWords && k >= selection.start && k < selection.end);
+      const isInside = span && k >= span.start && k < span.end;
+      leaf.classList.toggle("picked", Boolean(isWords && isInside));
+      leaf.classList.toggle("within", Boolean(!isWords && isInside));
     }
     for (const group of this.element.querySelectorAll(".node")) {
       const index = Number(group.dataset.index);
@@ -164,7 +174,7 @@ export class TreeEditor {
   focus() {
     const target = this.target();
     target?.focus({ preventScroll: true });
-    if (target) reveal(target, this.element);
+    if (target) reveal(target, this.element, this.row?.contains(target) ? 0 : BAND);
   }
 
   // Screen readers and the Tab key give the focus to any part.
