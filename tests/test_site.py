@@ -142,6 +142,7 @@ def test_the_picture_of_the_readme_is_what_its_script_draws(tmp_path: Path) -> N
 
 
 DRAWN_AT_ONCE = (
+    "annotation",
     "notation",
     "evaluation",
     "binarisation",

@@ -136,7 +136,7 @@ def test_unexpected_errors_are_one_line_too(
         msg = "first line\nsecond line"
         raise ZeroDivisionError(msg)
 
-    monkeypatch.setattr("sapwood.core.model_files.load", broken)
+    monkeypatch.setattr("sapwood.core.model_files.load_found", broken)
     (tmp_path / "any").touch()
     result = fails("inspect", str(tmp_path / "any"))
     assert "error: unexpected ZeroDivisionError: first line second line\n" in result.err
@@ -149,7 +149,7 @@ def test_interrupt_is_one_line_and_130(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sapwood.core.model_files.load", interrupted)
+    monkeypatch.setattr("sapwood.core.model_files.load_found", interrupted)
     (tmp_path / "any").touch()
     assert cli("inspect", str(tmp_path / "any")) == (130, "", "interrupted\n")
 

@@ -62,7 +62,7 @@ def encoder() -> Canvas:
                 canvas.arrow((x - 27, y), (x - 2, y))
                 canvas.arrow((x - 2, y + 14), (x - 27, y + 14))
         canvas.arrow((x + 46, 119), (x + 46, 84))
-    canvas.box((left, 40), (208, 42), "green", "heads", "score of each arc")
+    canvas.box((left, 40), (208, 42), "green", "heads", "a third layer, then arcs")
     canvas.box((left + 2 * step, 40), (212, 42), "green", "spans", "difference of two fenceposts")
     for y, name in (
         (350, "vector of the word, and of"),

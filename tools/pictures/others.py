@@ -183,3 +183,28 @@ def word_states() -> Canvas:
         "small",
     )
     return canvas
+
+
+def annotation() -> Canvas:
+    """The loop of annotation: an accepted tree adds counts, the grammar suggests the next."""
+    canvas = Canvas("Annotation as a loop: accepted trees teach the parser that suggests", 720, 290)
+    boxes = (
+        ((40, 110), "orange", "a sentence", "the most useful next"),
+        ((270, 30), "blue", "suggested tree", "with posteriors"),
+        ((500, 110), "green", "accepted tree", "corrected by people"),
+        ((270, 190), "plain", "sum of counts", "add and remove, exactly"),
+    )
+    for corner, kind, name, what in boxes:
+        canvas.box(corner, (180, 62), kind, name, what)
+    canvas.arrow((170, 108), (268, 72))
+    canvas.arrow((452, 72), (550, 108))
+    canvas.arrow((550, 174), (452, 212))
+    canvas.arrow((268, 212), (170, 174))
+    canvas.text(190, 78, "parse", "small")
+    canvas.text(534, 78, "read, correct", "small")
+    canvas.text(540, 212, "add its counts", "small")
+    canvas.text(180, 212, "learn, choose", "small")
+    canvas.text(
+        360, 280, "a replaced tree is subtracted, so the order of the trees does not matter", "note"
+    )
+    return canvas

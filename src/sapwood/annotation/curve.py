@@ -95,7 +95,7 @@ class LearningCurve:
     n_trees
         Trees that there are.
     more_trees, gain, low, high
-        Points of score that so many more trees are expected to bring, with an interval; None
+        Points of score that a number of further trees are expected to bring, with an interval; None
         without a law.
     """
 

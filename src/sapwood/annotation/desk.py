@@ -80,7 +80,7 @@ class Desk:
             self.learning.note_change()
 
     def _use(self, lesson: Lesson) -> None:
-        """Suggest by a model that was learnt, and order the work anew."""
+        """Suggest by a model that was learnt, and order the work again."""
         self.annotator.use(lesson)
         if self.project.settings.order == LEARN:
             self.queue.renew()

@@ -40,7 +40,7 @@ class Display:
     Parameters
     ----------
     clock
-        Tells the seconds.
+        Returns the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:

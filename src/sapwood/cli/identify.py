@@ -275,7 +275,7 @@ def bounds_text(report: dict[str, Any]) -> Iterator[str]:
     if zero:
         n_alike = sum(not (x["xi"] and x["sigma"]) for x in r["labels"])
         yield f"The theorem promises nothing here, since {' and '.join(zero)} = 0: the features do"
-        yield f"not tell the states of {n_alike} of {len(r['labels'])} labels apart."
+        yield f"not distinguish the states of {n_alike} of {len(r['labels'])} labels."
     yield from CAVEATS
 
 

@@ -82,9 +82,9 @@ def load_any(name: str, *writers: str) -> Any:
         none is given.
     """
     file = find_model(name, writers or WRITERS)  # before NumPy is imported
-    from sapwood.core.model_files import load
+    from sapwood.core.model_files import load_found
 
-    return load(BUNDLED if file is None else file)
+    return load_found(file, BUNDLED if file is None else str(file))
 
 
 def load_kind(

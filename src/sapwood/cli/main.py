@@ -1,6 +1,6 @@
 """The command `sapwood`: the table of commands, and their streams, errors and Ctrl-C.
 
-Data goes to stdout, everything else to stderr. What a command does stands in a file for each.
+Data goes to stdout, everything else to stderr. Each command has a file of its own.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def plot_spectrum(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def plot_reliability(path: Path, found: dict[str, Any]) -> None:
-    """Fraction of correct phrases against their probability, and below how many there are."""
+    """Plot the fraction of correct phrases against their probability, and their numbers below."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.5, 6.5), dpi=150, layout="constrained")
@@ -175,7 +175,7 @@ def plot_reliability(path: Path, found: dict[str, Any]) -> None:
     bins = found["bins"]
     full = [one for one in bins if one["count"]]
     p, correct = [one["probability"] for one in full], [one["correct"] for one in full]
-    # Two standard errors of a share that is as large as the probability says.
+    # Two standard errors of a binomial proportion with this probability.
     spread = [2 * (x * (1 - x) / one["count"]) ** 0.5 for x, one in zip(p, full, strict=True)]
     upper.plot([0, 1], [0, 1], "--", color="0.35", label="calibrated")
     label = "correct, with two standard errors"

@@ -41,7 +41,7 @@ _HINTS = {"tokens": "--raw tokenises; words stand without their tags (dog, not d
 
 
 class _Sentence(NamedTuple):
-    """A line of the input: its tokens, and the units that its rows stand for."""
+    """A line of the input: its tokens, and the units that get a row each."""
 
     words: list[str]
     sizes: list[int]  # number of tokens of each unit; empty where every token is a unit

@@ -29,7 +29,7 @@ _HINTS = {
 
 @dataclass(frozen=True)
 class RawText:
-    """Reads sentences of running text, in the same way for all commands.
+    """Reads sentences of running text for all commands.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class RawText:
 
 @dataclass(frozen=True)
 class Text:
-    """Reads sentences, in the same way for all commands."""
+    """Reads sentences for all commands."""
 
     # whether the words are those of trees; None for lines, after a look at the first
     trees: bool | None = None

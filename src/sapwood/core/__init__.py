@@ -1,1 +1,1 @@
-"""What every family needs: errors, arguments, arrays, outputs, model files, learners, kernels."""
+"""Shared foundations: errors, arguments, arrays, outputs, model files, learners, kernels."""

@@ -1,6 +1,6 @@
-"""Types of arrays, and what many modules need: ragged rows and banks, rows by key, chart cells.
+"""Types of arrays and helpers for them: ragged rows and banks, rows by key, chart cells.
 
-Ragged rows stand one after the other in a flat array: row r is `flat[start[r] : start[r + 1]]`.
+Ragged rows are concatenated in a flat array: row r is `flat[start[r] : start[r + 1]]`.
 """
 
 from __future__ import annotations

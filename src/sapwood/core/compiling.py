@@ -1,4 +1,4 @@
-"""What surrounds a call of compiled code; `jit` has the decorators of the kernels themselves.
+"""Support for calls of compiled code; `jit` has the decorators of the kernels themselves.
 
 Importing this module does not import Numba, so that commands and parsers are loaded quickly.
 """

@@ -72,7 +72,7 @@ class Kernel(CPUDispatcher):
     """A compiled function that is cached on disk and can be interrupted at any moment."""
 
     def _compile_for_args(self, *args):
-        """What to call where no compiled code fits: a compiled function, or the plain one."""
+        """The function to call where no compiled code fits: compiled, or the plain one."""
         if not self.overloads and kernel_calls.is_short and may_interpret(self._is_kept):
             kernel_calls.n_calls += 1
             return np.errstate(all="ignore")(self.py_func)  # hashes overflow; kernels never warn

@@ -212,7 +212,11 @@ def load(path: str | Path, *, verify: bool = True) -> Any:
     ModelFormatError
         For a file that is truncated, foreign, newer than this version, or was changed.
     """
-    name, file = str(path), find_model(path)
+    return load_found(find_model(path), str(path), verify=verify)
+
+
+def load_found(file: Path | None, name: str, *, verify: bool = True) -> Any:
+    """The model of a file that `find_model` has found; None is the hand-written grammar."""
     if file is None:
         return import_module("sapwood.constituency.grammar.from_text").bundled_grammar()
     tensors, header = _read(file)

@@ -8,9 +8,9 @@ and every phrase one level above its highest child; each node has a range of col
 that nothing can overlap however wide the tree. All steps are loops.
 
 A tree wider than the page is cut into rows of words, drawn one below the other. A row is itself a
-tree: the part of each phrase over the row's words. A phrase that goes on in another row carries `…`
-on that side, and where such phrases stand over one another they share a label, `…S / VP`. Rows end
-where few phrases are cut.
+tree: the part of each phrase over the row's words. A phrase that continues in another row has `…`
+on that side; such phrases above one another have one label, `…S / VP`. Rows end where few phrases
+are cut.
 """
 
 from __future__ import annotations

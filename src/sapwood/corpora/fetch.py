@@ -4,15 +4,15 @@ Fetching downloads, verifies, converts, and writes one ready-made file for each 
 
     HOME/downloads/NAME/...   the originals, each kept only when its checksum is right
     HOME/NAME/train.mrg ...   what the readers take; every file is written whole or not at all
-    HOME/NAME/fetched.json    written last: says that all of it is there
+    HOME/NAME/fetched.json    written last, when all files are complete
 
-Trees are written as published, one per line: traces and function tags stay, and are cut when a
-model is trained (`sapwood.corpora.tree`). Only what is not part of the tree goes: wrappers and
-codes of Penn-historical files, and lemmas. Which corpora there are stands in `registry_data/`:
-`corpora.tsv` has one line for each, and `NAME.tsv` its files with path, SHA-256, bytes and split.
+Trees are written as published, one on a line: traces and function tags are kept, and are removed
+when a model is trained (`sapwood.corpora.tree`). Only wrappers and codes of Penn-historical files,
+and lemmas, are dropped, since they are not part of the tree. `registry_data/corpora.tsv` lists the
+corpora, one on a line, and `NAME.tsv` lists the files of one with path, SHA-256, bytes and split.
 Where the checksums of the originals are not known, both are `-`, and lines with the path `=` have
-SHA-256 and bytes of what is written for a split; of CoNLL-U only the columns that Sapwood learns
-from count (`basic_columns`).
+the SHA-256 and bytes of the file that is written for a split; of CoNLL-U only the columns that
+Sapwood learns from count (`basic_columns`).
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def fetch(
 ) -> dict[str, Path]:
     """Download a corpus unless it has been downloaded, and return its files by split.
 
-    What was downloaded before an interruption is kept and not asked for again.
+    Files that were downloaded before an interruption are not downloaded again.
 
     Parameters
     ----------

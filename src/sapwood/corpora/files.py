@@ -59,7 +59,7 @@ def expand(
     left_out: list[str] | None = None,
     memory: MemoryNeed | None = None,
 ) -> list[Source]:
-    """Replace globs and folders by the files they stand for, sorted.
+    """The files that paths, globs and folders name, sorted.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def expand(
     suffixes
         The file endings that count inside a folder, compressed or not, in any case.
     is_wanted
-        Asked about each such file of a folder; None wants them all.
+        A test for such files of a folder; None takes all of them.
     left_out
         When given, the other files of folders are appended, hidden ones apart.
     memory

@@ -31,7 +31,7 @@ class Splitter(Protocol):
 
 
 class TextSentence(NamedTuple):
-    """A sentence of running text: its words, and the characters that they stand for.
+    """A sentence of running text: its words, and the offsets of their characters.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ def split_english(text: str) -> list[str]:
         last = end = kept[n_before - 1] + 1 if n_before else 0
         while end < len(text) and text[end] in _CLOSING:
             end += 1
-        # "Why?" he asked: lower case goes on behind what was quoted
+        # "Why?" he asked: in lower case, the sentence continues after the quotation
         goes_on = end > last and text[end : end + 40].lstrip()[:1].islower()
         if end and not goes_on:
             places.add(end)
@@ -224,7 +224,7 @@ def sentence_places(text: str, split: Splitter | None = None) -> list[Place]:
 
 # -- words ----------------------------------------------------------------------------------------
 
-# What the words of treebanks may stand for in a text.
+# Characters of a text that the words of treebanks may represent.
 _WRITTEN = {
     "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}",
     "``": '"“„«', "''": '"”»', '"': '"“”„«»', "`": "'‘", "'": "'’", "...": "…", "--": "—–",
@@ -234,8 +234,8 @@ _WRITTEN = {
 def locate_words(text: str, words: Sequence[str]) -> list[Token]:
     """Locate the words of any tokenizer in its input text.
 
-    Words stand in the text as they are, or as treebanks respell marks, in any case. A word that is
-    not there stands for all the text between its neighbours.
+    Words are found as they are, or with the marks that treebanks respell, in any case. A word that
+    is not found gets all the text between its neighbours.
 
     Examples
     --------
@@ -282,7 +282,7 @@ def text_sentences(
     one_per_line: bool = False,
     name: str | None = None,
 ) -> Iterator[TextSentence]:
-    r"""The sentences of running text with their words, and where these stand in the text.
+    r"""The sentences of running text with their words and the offsets of these.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ def kind_of(lines: Sequence[str]) -> str | None:
 
 
 def peek_conllu(lines: Iterator[str]) -> tuple[bool, Iterator[str]]:
-    r"""Whether lines are CoNLL-U, by the first that tells; and all lines from the start.
+    r"""Whether lines are CoNLL-U, by the first conclusive one; and all lines from the start.
 
     Examples
     --------

@@ -552,11 +552,11 @@ def _nominal_head(children: Sequence[str]) -> int:
 
 
 def generic_head(label: str, children: Sequence[str]) -> int:
-    """Index of the head child where no table is known.
+    """Index of the head child for treebanks without a table of head rules.
 
-    The child that shares the longest beginning with its parent's label wins (`NP` over `N-D`,
+    The child with the longest common prefix with its parent's label wins (`NP` over `N-D`,
     `VP` over `VB`, `PP` over `P`); a phrase of the very same label comes second to a word-like
-    child; the first of equals wins. Without any shared beginning the first child is the head.
+    child; the first of equals wins. Without a common prefix the first child is the head.
 
     Examples
     --------

@@ -38,7 +38,7 @@ _ENGLISH_SUFFIXES = (
 
 @lru_cache(maxsize=50_000)
 def signatures(word: str, *, is_first: bool, style: str) -> tuple[str, ...]:
-    """Signatures of a word, from the most specific to `<unk>`, which all words share.
+    """Signatures of a word, from the most specific to `<unk>`, the signature of all words.
 
     The style `english` knows English suffixes, `generic` takes the last letters of any alphabet. A
     capital on the first word of a sentence is no evidence.

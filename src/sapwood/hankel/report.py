@@ -76,7 +76,7 @@ def with_pairs(
 ) -> Iterator[tuple[int, list[str], PairConstraints | None]]:
     """The number of each string's line, its symbols, and the constraints on its pairs.
 
-    That stands behind a tab, or on the next line; behind an empty line there is none.
+    The constraints follow a tab, or are on the next line; an empty line has no constraints.
 
     Raises
     ------

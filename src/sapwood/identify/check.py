@@ -3,11 +3,11 @@
 Notation (IDENT, section 4.2)
 -----------------------------
     J      Jacobian of the moments at a random point                                    [m, n]
-    N      basis of its null space: directions that no moment sees                      [n, deficit]
+    N      basis of its null space: directions that change no moment                    [n, deficit]
 
 A family is locally identifiable from its moments if and only if J has rank n at a random point
-(Theorem 1). The rank is taken modulo a prime, where nothing is rounded. Floating point is used for
-one thing only: to say how large or small the singular values are.
+(Theorem 1). The rank is computed modulo a prime, without rounding. Floating point is used only to
+report how large the singular values are.
 """
 
 from __future__ import annotations

@@ -48,8 +48,9 @@ def latent_member(model: LanguageModel) -> BigramModel | None:
 def class_report(model: BigramModel, top: int, word: str | None = None) -> list[dict[str, Any]]:
     """For each state the words it follows and the words it predicts, most frequent first.
 
-    A word stands for a state by how often both come together: u[x] r[x, h]. Of the words that
-    follow, those are shown that the state makes likelier than they are by themselves.
+    Words before a state are ordered by their joint probability, u[x] r[x, h]. Words after it are
+    ordered by s[y, h] log(s[y, h] / u[y]), so that words that are frequent after all states come
+    late.
     """
     joint = model.u[:, None] * model.r  # [V, m]
     share = joint.sum(axis=0) / joint.sum()
@@ -90,8 +91,8 @@ def surprise_report(
     -------
     dict
         `bits` in all, `perplexity` per word, and `words`: `word`, whether it is `known`, its
-        `bits`, its `rank` among all words from 1 on, the likeliest words instead, and, for models
-        with hidden states, the `states` behind it (state and probability, likeliest first).
+        `bits`, its `rank` among all words from 1 on, the most probable words at its position,
+        and, for models with hidden states, the most probable `states` after it.
     """
     rows = model.rows_of(words)
     names = list(words) if model.is_stream else [*words, "</s>"]
@@ -145,7 +146,7 @@ def inspect_words(
         `neighbours`: rows of `word`, `known` and `nearest`, each `word` and `cosine`.
     """
     known = model.vocabulary.words
-    # words stand in the order of the alphabet: some from all over it
+    # words are in alphabetical order: examples at equal distances
     chosen = list(words) or list(known[:: max(len(known) // N_COMMON, 1)][:N_COMMON])
     rows = [
         {

@@ -44,7 +44,7 @@ def expected_errors(parse: Parse) -> float:
 def calibration(parser: Parser, held: Iterable[Tree], most: int = 60) -> float:
     """By how much expected errors are to be multiplied, from trees that the model has not seen.
 
-    Cost: one parse a tree.
+    Cost: one parse per tree.
     """
     expected = actual = PRIOR
     for number, tree in enumerate(held):
@@ -62,6 +62,6 @@ def errors_of_sentences(
 ) -> list[float]:
     """Expected errors of the parser's trees of sentences.
 
-    Cost: a parse a sentence; for long texts give a sample of the sentences.
+    Cost: a parse per sentence; for long texts give a sample of the sentences.
     """
     return [factor * expected_errors(parse) for parse in parser.parse_many(map(list, sentences))]

@@ -78,7 +78,7 @@ def label_examples(
 
 
 def _different(rows: list[_Place], words: Mapping[str, list[str]], most: int) -> list[_Place]:
-    """At most so many places: one of each kind of children, or of each word, then the others."""
+    """A limited number of places: one of each kind of children or word, then the others."""
     first, others = list[_Place](), list[_Place]()
     known = set[tuple[str, ...]]()
     for row in sorted(rows, key=lambda row: (row[2] - row[1], row[0], row[1])):

@@ -57,7 +57,7 @@ def _apply(decision: Decision, old: Annotation, new: Annotation, edits: list[Edi
 
 
 def _edit_of(decision: Decision, part: DecidedPart, k: int, n_words: int) -> Edit:
-    """What a part changes, checked: a decisions file may have been changed by hand."""
+    """The changes of a part, checked: a decisions file may have been edited by hand."""
     removed, added = (_brackets(part.edit.get(name), n_words) for name in ("removed", "added"))
     is_tag = part.edit.get("is_tag")
     if part.kind in KINDS and removed is not None and added is not None and type(is_tag) is bool:

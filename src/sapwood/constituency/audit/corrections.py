@@ -49,7 +49,7 @@ Bracket = tuple[str, int, int]
 
 
 class _Label(NamedTuple):
-    """Where a label stands in a text."""
+    """The position of a label in a text."""
 
     start: int
     end: int
@@ -61,7 +61,7 @@ class _Node:
 
     label: str  # cleaned
     open: int  # where its outermost bracket starts
-    close: int  # behind the end of that
+    close: int  # after the end of that
     labels: list[_Label]
     kids: list[_Node] = field(default_factory=list)
     word: str | None = None
@@ -175,7 +175,7 @@ def _nodes_of(tree: Tree) -> list[Bracket]:
 
 
 def _readable(text: str, format: str) -> str:
-    """A text without what is no tree: blocks of comments, brackets that are words.
+    """A text with everything but trees blanked: blocks of comments, brackets that are words.
 
     Positions stay what they were.
     """
@@ -198,7 +198,7 @@ class _Open:
 
 
 def read_units(text: str, at: int, end: int, format: str) -> Iterator[_Unit]:
-    """The trees that start between two positions of a text; what stands outside trees is skipped.
+    """The trees that start between two positions of a text; text outside trees is skipped.
 
     Each is read in one pass with a stack, so that depth is no limit.
     """
@@ -316,7 +316,7 @@ class _Correction:
         self.removed: list[_Node] = []
 
     def replacements(self) -> list[Replacement]:
-        """All replacements; of insertions at one place in the order in which they stand there."""
+        """All replacements; insertions at one position keep their order."""
         self._align()
         self._keep_outermost()
         for number, node in self.of_wanted.items():

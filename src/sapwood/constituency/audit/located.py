@@ -56,7 +56,7 @@ class LocatedTrees:
     Attributes
     ----------
     file_starts, group_starts
-        Indices of the trees that start a file, and of those behind an empty line.
+        Indices of the trees that start a file, and of those after an empty line.
     skipped
         Errors of trees that could not be read.
     """

@@ -49,7 +49,7 @@ class Edit(NamedTuple):
         return " ".join(label for label, _, _ in self.added) or None
 
     def as_dict(self) -> dict[str, Any]:
-        """What the edit changes, as plain data."""
+        """The changes of the edit, as plain data."""
         removed, added = (list(map(list, some)) for some in (self.removed, self.added))
         return {"removed": removed, "added": added, "is_tag": self.is_tag}
 
@@ -141,7 +141,7 @@ def crosses(one: Bracket, other: Bracket) -> bool:
 def apply_edits(annotated: Annotation, other: Annotation, edits: Iterable[Edit]) -> Annotation:
     """An annotation with some of its edits applied; `other` is what all of them lead to.
 
-    Labels over the same words stand in the order of the annotation, new ones where they stand in
+    Labels over the same words are in the order of the annotation, new ones where they are in
     the other.
     """
     tags = list(annotated.tags)

@@ -1,6 +1,6 @@
 """Errors planted in annotated trees: evidence of how well errors are found, without hand labels.
 
-Places are drawn at random; what stands there afterwards is drawn from the confusions of the models
+Places are drawn at random; the wrong annotation is drawn from the confusions of the models
 on all trees, so that wrong labels and tags are those that are easily mistaken for the right ones.
 """
 
@@ -23,7 +23,7 @@ _FLOOR = 1e-3  # of the weight of a label that models never confuse with another
 
 
 class Planted(NamedTuple):
-    """A planted error: what stands in the tree, and what stood there."""
+    """A planted error: the wrong annotation, and the one that it replaced."""
 
     kind: str
     wrong: tuple[Bracket, ...]
@@ -37,7 +37,7 @@ class Planted(NamedTuple):
         return is_about(len(wrong) + len(right), len(edit.removed) + len(edit.added))
 
     def probability(self, posteriors: Mapping[Bracket, float]) -> float:
-        """How probable models find what was planted, by the posteriors of tags or brackets."""
+        """The probability of the planted annotation, by the posteriors of tags or brackets."""
         if self.wrong:
             return min(posteriors.get(bracket, 0.0) for bracket in self.wrong)
         return 1.0 - max(posteriors.get(bracket, 0.0) for bracket in self.right)

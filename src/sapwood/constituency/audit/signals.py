@@ -1,6 +1,6 @@
 """Signals of a suspected error: numbers from models that have not learnt from its document.
 
-Each edit (`parts.py`) has one row of signals. What a signal says of an error is left to the
+Each edit (`parts.py`) has one row of signals. The meaning of a signal is left to the
 combiner, which learns it from planted errors.
 """
 
@@ -172,7 +172,7 @@ def score_tree(annotation: Annotation, counts: FoldCounts, fold: int) -> TreeSco
 
 
 class Sentence(NamedTuple):
-    """A sentence under audit: words, one annotation of it, and what is known of it."""
+    """A sentence under audit: its number, words, one annotation, and fold."""
 
     number: int
     words: Sequence[str]
@@ -258,7 +258,7 @@ def _lexical(edit: Edit, sentence: Sentence, counts: FoldCounts) -> tuple[float,
 
 
 def label_at(annotation: Annotation, i: int, j: int) -> str:
-    """What the nuclei call the annotation of a span."""
+    """The name of a span's annotation among the nuclei."""
     if j == i + 1:
         return annotation.tags[i]
     return " ".join(label for label, a, b in annotation.brackets if (a, b) == (i, j)) or NIL

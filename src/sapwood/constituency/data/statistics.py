@@ -195,7 +195,7 @@ def _shards(bank: Treebank | StoredTreebank) -> Iterator[Treebank]:
 
 
 def _files(sources: Iterable[str]) -> list[Path]:
-    """The files that names, globs and folders stand for, without stdin."""
+    """The files of names, globs and folders, without stdin."""
     named = treebank_files(list(sources))
     return [Path(file).resolve() for file in named if isinstance(file, (str, Path)) and file != "-"]
 

@@ -38,7 +38,7 @@ HEADS = ("auto", "penn", "generic")
 class Symbol(NamedTuple):
     """One label of the model."""
 
-    # the treebank labels it stands for, outermost first; an intermediate symbol names its parent
+    # its treebank labels, outermost first; an intermediate symbol names its parent
     chain: tuple[str, ...]
     ancestors: tuple[str, ...] = ()  # the labels above it that it remembers, nearest first
     # for an intermediate symbol, the children it must produce next with their side; else None
@@ -102,7 +102,7 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 class Step(NamedTuple):
     """One binary node of a binarised production.
 
-    `left` and `right` are child positions when >= 0; -1 stands for the node built by the step
+    `left` and `right` are child positions when >= 0; -1 means the node built by the step
     before. `head` is the side of the production's head child, 0 left or 1 right.
     """
 

@@ -2,7 +2,7 @@
 
 Notation
 --------
-A node of a tree is a row; the rows of one tree stand together, children before parents, so the
+A node of a tree is a row; the rows of one tree are contiguous, children before parents, so the
 root is the last row. Bottom-up is a loop up, top-down a loop down.
 
     column   meaning                                              in-terminal   pre-terminal

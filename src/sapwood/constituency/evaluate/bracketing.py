@@ -32,7 +32,7 @@ from sapwood.corpora.formats import as_trees
 from sapwood.corpora.tree import ROOT_LABELS, Tree, as_tree, clean
 
 CUTOFF = 40
-# What the rows of sentences add up to.
+# Totals over the rows of sentences.
 COUNTS = ("matched", "gold_brackets", "predicted_brackets", "crossing", "words", "correct_tags")
 OK, ERROR, SKIPPED = 0, 1, 2  # EVALB's column "Stat."
 
@@ -59,7 +59,7 @@ _SUMMARY = (
 
 
 class _Rates:
-    """Percentages of what was counted."""
+    """Percentages of the counts."""
 
     __slots__ = ()
     matched: int
@@ -270,7 +270,7 @@ def bracketing(
     Parameters
     ----------
     gold, predicted
-        Trees of the same sentences in the same order, read once. None stands for a missing tree.
+        Trees of the same sentences in the same order, read once. None means a missing tree.
     raw
         Whether to score the trees as they are. Otherwise both sides are first cleaned
         (`sapwood.corpora.tree`), so that treebanks with traces and function tags can be given; this
@@ -480,7 +480,7 @@ def _n_matches(gold: Iterable[Bracket], predicted: Iterable[Bracket]) -> int:
 def _crossing(gold: Iterable[Bracket], predicted: Iterable[Bracket], n_words: int) -> int:
     """Predicted brackets that overlap some gold bracket without containing it or lying in it.
 
-    A gold bracket crosses `[i, j)` exactly when it starts strictly inside and ends behind `j`, or
+    A gold bracket crosses `[i, j)` exactly when it starts strictly inside and ends after `j`, or
     ends strictly inside and starts before `i`; so the widest one at each fencepost decides.
     """
     spans = {(i, j) for _, i, j in gold}

@@ -13,7 +13,7 @@ The kinds, in the order in which they are tried:
 3. **shifted edge**: a missing and an extra bracket with the same label share one edge and differ at
    the other by the words D. The pairs with the shortest D are made first.
 4. **unary level** again: of those left, a bracket over one word or over the whole sentence.
-5. **misplaced bracket**: all others. D is what the bracket's parts are: its children.
+5. **misplaced bracket**: all others. D are the children of the bracket.
 
 For 3 and 5 the cause is looked for in D. A conjunction in D makes it *coordination*, and for 5 also
 one next to the bracket that the other tree joins with a part of it. Else a phrase (or adverb) of D
@@ -454,7 +454,7 @@ class ErrorReport:
 
     @cached_property
     def wrong_labels(self) -> Counter[tuple[str, str]]:
-        """How often (gold label, predicted label) stand over the same words."""
+        """How often (gold label, predicted label) are over the same words."""
         found = [error for error in self.errors if error.kind == WRONG_LABEL]
         return Counter((e.missing[0], e.extra[0]) for e in found if e.missing and e.extra)
 

@@ -45,7 +45,7 @@ class Predicted(NamedTuple):
 
 
 def read_predicted(source: str, n_gold: int, *, has_phrases: bool = False) -> list[Predicted]:
-    """The predicted sentences; an empty line, or a null, stands for a missing tree.
+    """The predicted sentences; an empty line, or a null, means a missing tree.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def _read_file(source: Source, has_phrases: bool) -> Iterator[Predicted]:
 
 
 def _read_trees(lines: Iterator[str], name: str) -> Iterator[Tree | None]:
-    """The trees of lines; None for each empty line, where every tree stands on one of its own."""
+    """The trees of lines; None for each empty line, where every tree is on a line of its own."""
     kinds: list[str] = []
 
     def watch() -> Iterator[str]:
@@ -115,7 +115,7 @@ def _kind(line: str) -> str:
 
 
 class _JsonLine(NamedTuple):
-    """Where a JSON object stands, and whether the probabilities of its phrases are requested."""
+    """The place of a JSON object, and whether the probabilities of its phrases are requested."""
 
     file: str
     number: int
@@ -191,7 +191,7 @@ class Reliability:
     count, probability, correct
         Number of phrases, their mean probability, and the fraction that is right.
     ece, chance, brier
-        Expected calibration error, what a calibrated parser would get by chance, Brier score.
+        Expected calibration error, the ECE of a calibrated parser by chance, Brier score.
     """
 
     bins: list[Bin]

@@ -1,4 +1,4 @@
-"""How many samples Theorem 8 of SPECTRAL asks for, and how far that is from what is needed.
+"""The number of samples of Theorem 8 of SPECTRAL, and its distance from the number needed.
 
 Notation (SPECTRAL, section 8)
 ------------------------------

@@ -1,11 +1,11 @@
-"""What a user already knows about the tree of a sentence: its tags, phrases, and what is no phrase.
+"""Constraints on the tree of a sentence: its tags, phrases, and spans that are no phrase.
 
 `Constraints` hold for every member of an ensemble. A grammar leaves the symbols out of its chart
 that the constraints exclude, so that everything made from the chart (posteriors, k-best trees,
 probabilities of the sentence) is given the constraints. A network does the same with its spans.
 
 A required phrase over the words [i, j) excludes every symbol over a span that crosses [i, j), and
-over [i, j) itself every symbol that stands for other labels or for none. In a binary tree without
+over [i, j) itself every symbol with other labels or with none. In a binary tree without
 a span that crosses [i, j), the span [i, j) is a node: so no tree without the phrase is left.
 
 Notation
@@ -82,7 +82,7 @@ class Constraints:
     is_strict: bool = False
 
     def allows(self, start: int, end: int, chain: Chain) -> bool:
-        """Whether a symbol with a chain may stand over a span."""
+        """Whether a symbol with a chain may cover a span."""
         for i, j, labels in self.required:
             if _cross((start, end), (i, j)):
                 return False
@@ -195,7 +195,7 @@ def _labelled_spans(tree: Tree, tags: list[str]) -> Iterator[tuple[str, int, int
 
 
 def has_labels(chain: tuple[str, ...], labels: tuple[str, ...]) -> bool:
-    """Whether a chain has some labels in this order; others may stand between them."""
+    """Whether a chain has some labels in this order, perhaps with others between them."""
     rest = iter(chain)
     return all(label in rest for label in labels)
 
@@ -206,7 +206,7 @@ def _cross(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 class PartialSentence(NamedTuple):
-    """A sentence with what is known of its tree; the arguments of `Parser.parse`."""
+    """A sentence with constraints on its tree; the arguments of `Parser.parse`."""
 
     words: Sequence[str]
     tags: Sequence[str | Tags | None] | None = None
@@ -222,7 +222,7 @@ class KnownLabels(NamedTuple):
 
     @classmethod
     def of(cls, symbols: Iterable[Symbol], tags: Iterable[Symbol]) -> KnownLabels:
-        """The labels that symbols stand for."""
+        """The treebank labels of symbols."""
         tag_chains = [tag.chain for tag in tags]
         above = {label for chain in tag_chains for label in chain[:-1]}
         phrases = {x for s in symbols if s.context is None for x in s.chain} | above
@@ -244,8 +244,8 @@ def constrain(
         For each word None, a tag, or a dictionary of tags with probabilities.
     spans, forbidden
         Phrases that must be there, and that must not: first word, counted from 0, the position
-        after the last, and a label or None. Several labels over one span stand outermost first; a
-        label right behind itself is one request.
+        after the last, and a label or None. Several labels over one span are given outermost
+        first; a repeated label is one request.
 
     Raises
     ------

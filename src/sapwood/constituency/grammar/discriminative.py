@@ -54,7 +54,7 @@ class _Discriminative(Member):
 
     @property
     def can(self) -> Can:
-        """What the model can do: it scores trees given their sentences, without derivations."""
+        """Abilities of the model: it scores trees given their sentences, without derivations."""
         is_known = self.grammar.is_probabilistic
         return Can(sample=False, probabilities=is_known, rules=self.has_rules, derivations=False)
 
@@ -86,7 +86,7 @@ class FeatureGrammar(_Discriminative):
     feature_weights
         The table of weights; its size is a power of two.
     is_familiar : [n_words]
-        Words of the lexicon that are features themselves; the others stand for their class.
+        Words of the lexicon that are features themselves; the others are replaced by their class.
     """
 
     feature_weights: npt.NDArray[np.float32]

@@ -163,7 +163,7 @@ class Ensemble(TreeModel, SavedModel):
 
     @property
     def can(self) -> Can:
-        """What the ensemble can do: some members draw trees, and all must hold probabilities."""
+        """Abilities of the ensemble: some members draw trees, and all must hold probabilities."""
         each = [member.can for member in self.members]
         return Can(
             sample=any(can.sample for can in each),

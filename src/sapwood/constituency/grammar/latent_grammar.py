@@ -240,7 +240,7 @@ class LatentGrammar(Member):
 
     @property
     def can(self) -> Can:
-        """What the grammar can do; one with weights of any sign has no probabilities."""
+        """Abilities of the grammar; one with weights of any sign has no probabilities."""
         is_known = self.is_probabilistic
         return Can(
             sample=is_known, probabilities=is_known, rules=True,

@@ -133,7 +133,7 @@ class Member(TreeModel, SavedModel):
     @property
     @abstractmethod
     def can(self) -> Can:
-        """What the model can do."""
+        """The abilities of the model."""
 
     @property
     @abstractmethod

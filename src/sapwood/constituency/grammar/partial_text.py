@@ -1,4 +1,4 @@
-"""Lines of text that say what is known of a tree: given tags, and brackets of which some are there.
+"""Constraints on a tree as a line of text: given tags, and some of the brackets.
 
     tagged line   :=  ( word '/' tag? )*
     partial line  :=  ( word | bracket )*
@@ -6,7 +6,7 @@
 
 In a partial line, the token that is glued to an opening bracket is a label if the model knows it.
 One that looks like a label, in capitals, but is unknown is refused; any other is a word. A bracket
-with a blank behind it has no label: `( a dog)` is some phrase.
+followed by a blank has no label: `( a dog)` is some phrase.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class _Line:
         return at
 
     def _is_word(self, token: str, phrase: str | None, tag: str | None, column: int) -> bool:
-        """Whether the token behind a bracket is a word, not the label of a phrase."""
+        """Whether the token after a bracket is a word, not the label of a phrase."""
         blank = f"; before a word, put a blank behind the bracket: `( {token}`"
         if phrase is not None:
             return False

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compression:
-    """What is dropped from a model, besides bits.
+    """The parts of a model that are dropped, besides bits.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def compress_mix(
         Networks and grammars; all must share one plain grammar, as those that are trained
         together on one binarisation do.
     sentences
-        What the model was trained on, words as its trees have them.
+        The training sentences, words as their trees have them.
     """
     settings = settings or Compression()
     mix, texts = model.as_ensemble(), list(sentences)

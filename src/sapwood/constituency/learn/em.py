@@ -200,7 +200,7 @@ def run_treebank_em(
     Returns
     -------
     tuple
-        The grammar, whose record has the iterations behind the given record; and an `Info`: its
+        The grammar, whose record is the given one with the iterations; and an `Info`: its
         history has log-likelihoods before every M-step and the most states of a symbol (`states`);
         `dev_f1` are pairs of the number of iterations done and the F1 then, and
         `grading_cpu_seconds` the processor seconds, over all threads, that finding them took.

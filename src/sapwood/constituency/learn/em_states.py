@@ -154,7 +154,7 @@ def merge_siblings(
     share = one / np.maximum(one + two, 1e-300)
     losses = trees.merge_losses(parameters, pairs, share)
     chosen = pairs[np.argsort(losses, kind="stable")[: int(fraction * len(pairs))]]
-    # siblings stand side by side, so a state's new number is how many states before it stay
+    # siblings are adjacent, so a state's new number is the number of states kept before it
     stays = np.ones(int(parameters.state_start[-1]), np.int64)
     stays[parameters.state_start[chosen[:, 0]] + chosen[:, 2]] = 0
     joined = [np.cumsum(part) - 1 for part in np.split(stays, parameters.state_start[1:-1])]

@@ -374,7 +374,7 @@ def _lexicon(
     lexicon, n_phrases = data.grammar.lexicon, data.grammar.n_phrases
     m = int(parameters.n_states.max())
     tag, word = np.divmod(pairs, len(data.inventory.words))
-    expected = np.zeros((len(pairs), m))  # zeros behind the states of each tag
+    expected = np.zeros((len(pairs), m))  # zeros after the states of each tag
     expected[np.arange(m) < parameters.n_states[n_phrases + tag][:, None]] = counts.words
     states = _state_posteriors(data, expected, tag, word)
     entry_tag = lexicon.entry_tag.astype(np.int64)

@@ -2,7 +2,7 @@
 
 1. Words and their affixes become vectors, which two layers of LSTMs read from both ends; tags are
    guessed on the way.
-2. Each span is scored for each label by what was read in it.
+2. Each span is scored for each label from the states of its words.
 3. The loss is the negative log of the right tree's share among all trees over the sentence, and of
    the right tags'; Adam follows its gradient in small batches.
 

@@ -2,7 +2,7 @@
 
 Grammars of different kinds, and grammars of trees with different binarisations, make different
 mistakes; the mean of their posteriors is mostly better than any of them. Candidates are trained in
-the order of what they usually bring. With dev trees, members are then chosen one after the other,
+the order of their usual gain. With dev trees, members are then chosen one after the other,
 each time the one that raises F1 most, and their weights are tuned.
 """
 
@@ -101,7 +101,7 @@ class Trial:
     note: str = ""
 
     def as_record(self) -> dict[str, Any]:
-        """Return what a model file keeps of it: nothing that the clock decides."""
+        """Return the entries for the model file: none that depend on the clock."""
         kept = asdict(self) | {"verdict": self.verdict.split(":")[0]}
         return {name: kept[name] for name in ("name", "f1", "mix_f1", "verdict")}
 
@@ -410,7 +410,7 @@ class TrainedMembers:
 
     def add(self, member: Member, trial: Trial) -> None:
         """Add a member, scored on the dev trees if there are any."""
-        member = member.rounded()  # what is scored is then what will be loaded
+        member = member.rounded()  # the scored model then equals the one that will be loaded
         if self.dev is None:
             self.members.append(member)
             return

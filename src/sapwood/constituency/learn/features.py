@@ -1,7 +1,7 @@
 """Features of tree nodes: templates, numbers and scales, rows of nodes, and their projection.
 
 A template gives every node one value, a number that depends on the tree alone. Inside templates
-look at what is below a node, outside templates at everything else; -1 stands for "absent" and is a
+look at the tree below a node, outside templates at everything else; -1 means "absent" and is a
 value like any other. All are pure functions of a `NodeTable`, so that shards agree on the numbers.
 Values are made unique per label later; a template need not mention the label. The list follows
 Cohen et al. (2013). Users may add functions of their own, see `SpectralLPCFG`.
@@ -14,7 +14,7 @@ Notation
     Omega^a    E[phi psi' | a], its SVD U^a Sigma^a V^a'; m(a) states of a
     y, z       U' phi and V' psi of a node; Y, Z those of the nodes of a shard, one row each
 
-Features are numbered so that those of one label stand together: each label has its own block. The
+Features are numbered so that those of one label are contiguous: each label has its own block. The
 projection, step 0 of SPECTRAL, Figure 7, is what spectral, cluster and pivot learning begin with.
 """
 
@@ -43,7 +43,7 @@ LEFT_CHILD, RIGHT_CHILD, TREE_ROOT = 0, 1, 2
 
 
 class NodeTable:
-    """Columns of a treebank with rows numbered over all its trees; -1 stands for "there is none".
+    """Columns of a treebank with rows numbered over all its trees; -1 means "none".
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class NodeTable:
         )
         self.start, self.end = bank.start.astype(np.int64), bank.end.astype(np.int64)
         self.word = bank.word.astype(np.int64)
-        if row_of_word is not None:  # rare words stand for their class
+        if row_of_word is not None:  # rare words are replaced by their class
             self.word = np.where(self.word >= 0, row_of_word[self.word], -1)
 
     def __len__(self) -> int:
@@ -244,7 +244,7 @@ def feature_keys(
 ) -> Iterator[Column]:
     """For each template, one number for label and value of every node of a treebank.
 
-    `row_of_word` are numbers that stand for words; None for the words' own.
+    `row_of_word` are numbers that replace those of words; None for the words' own.
     """
     table = NodeTable(bank, row_of_word)
     n_symbols = len(table.inventory.phrases) + len(table.inventory.tags)

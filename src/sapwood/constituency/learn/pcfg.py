@@ -38,7 +38,7 @@ def dev_trees(source: TreebankLike | None) -> list[Tree] | None:
 
 
 class TreebankEstimator(Estimator):
-    """An estimator of grammars: learns from trees, and parses with what it has learnt.
+    """An estimator of grammars: learns from trees, and parses with the learnt grammar.
 
     `predict` and `score` make scikit-learn's model selection work: a treebank is `X`, there is no
     `y`, and `GridSearchCV(SpectralLPCFG(), {"n_states": [4, 8, 16]}).fit(bank)` cuts the folds.

@@ -297,7 +297,7 @@ class RuleInstances(FieldRows):
 
 @dataclass(frozen=True, eq=False)
 class PivotNodes:
-    """All that Figure 1 asks of the data: rows in their shards, and what they have in common."""
+    """The input of Figure 1: rows in their shards, and the values that all shards read."""
 
     # the features of either side
     inside: SideFeatures
@@ -459,7 +459,7 @@ def _blocks(sizes: IntArray) -> list[slice]:
 
 
 def _of_rule(found: RuleInstances, at: IntArray, m: IntArray, total: float) -> list[FloatArray]:
-    """Views and weights of one rule's instances, which stand for all of them."""
+    """Views and weights of sampled instances of one rule, which represent all of them."""
     a, b, c = m.tolist()
     weight = found.weight[at]
     weight = weight * (total / max(float(weight.sum()), 1e-300))

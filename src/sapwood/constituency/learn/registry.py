@@ -93,7 +93,7 @@ class Settings:
     # by the names that learners declare; the others are those of `USUAL`, or of the learner
     parameters: Mapping[str, Any] = field(default_factory=dict)
     lexicon: LexiconSettings | None = None  # how words are generalised; None for the usual way
-    # what the treebank may decide, and what it has decided
+    # settings that the treebank may choose, and those that it has chosen
     open: Sequence[str] = ("horizontal", "binarise", "vertical")
     choice: ChosenSettings | None = None
 
@@ -140,7 +140,7 @@ class Settings:
         return self.lexicon or LexiconSettings()
 
 
-# Hidden states want other settings than a plain grammar does, and few of them by spectral learning
+# Hidden states need other settings than a plain grammar, and spectral learning with few states
 # take a second.
 SPECTRAL_JUDGE = ("spectral", {"n_states": 8})
 METHODS: dict[str, Method] = {

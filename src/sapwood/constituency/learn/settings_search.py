@@ -12,7 +12,7 @@ Notation
     F            2 sum(m) / sum(t)
 
 A setting replaces the treebank's own only where F rises by more than its standard error, that of
-the paired difference over sentences: what is smaller is noise, and defaults were chosen with care.
+the paired difference over sentences: smaller gains are noise, and defaults were chosen with care.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ChosenSettings:
     reason: str = ""
 
     def as_record(self) -> dict[str, Any]:
-        """Return what a model file keeps of it: nothing that the clock decides."""
+        """Return the entries for the model file: none that depend on the clock."""
         return {
             "settings": dict(self.settings), "judge": self.judge, "trees": self.trees,
             "held": self.held, "grades": [dict(f1=f1, **tried) for tried, f1 in self.grades],

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sapwood.execute import Placed
 
 Rows = npt.NDArray[np.int64]
-RARE = 2  # words seen at most this often also stand for the unknown words of their class
+RARE = 2  # words seen at most this often also count as unknown words of their class
 FREQUENT = 100  # words seen more often show only the tags they were seen with
 NEGLIGIBLE = 1e-3  # share of a tag in a class below which it is not offered
 CUT = 1e-4  # entries this much rarer than the word's commonest tag only slow the chart down
@@ -253,7 +253,7 @@ def _soft_base_counts(table: _LexicalTable, classes: _Classes) -> csr_array:
 
 
 def _plainer(name: str) -> tuple[str, ...]:
-    """A class with the plainer ones behind it: `<unk-a-b>`, `<unk-a>`, `<unk>`."""
+    """A class followed by the plainer ones: `<unk-a-b>`, `<unk-a>`, `<unk>`."""
     chain, inner = [name], name[1:-1]
     while "-" in inner:
         inner = inner.rsplit("-", 1)[0]

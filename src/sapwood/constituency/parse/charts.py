@@ -59,7 +59,7 @@ class PrunedForest(NamedTuple):
 
     words: list[str]  # the sentence
     forest: Forest  # items and edges, see `sapwood.constituency.parse.kernels.forest`
-    # [n_leaves]: the lexicon's entry of each tag; tags stand first among the items
+    # [n_leaves]: the lexicon's entry of each tag; tags come first among the items
     entries: IntArray
     # [n_cells]: power of two of each span, under which the plain grammar's weights are about 1
     scale: IntArray
@@ -262,7 +262,7 @@ def plain_posteriors(
     edges = np.empty(0)
     if prepared.grammar.is_plain:
         leaf_weight = np.zeros(len(items))
-        leaf_weight[: int(kept.sum())] = tags.weight[kept]  # tags stand first, in the same order
+        leaf_weight[: int(kept.sum())] = tags.weight[kept]  # tags come first, in the same order
         edges = kernel.edge_posteriors(
             forest, chart.beta, chart.scale, alpha, leaf_weight, tags.scale, n,
             prepared.grammar.coarse.rules,
@@ -282,7 +282,7 @@ def plain_posteriors(
 
 def root_items(forest: Forest, n: int) -> IntArray:
     """Items that cover the whole sentence."""
-    first = np.searchsorted(forest.end - forest.start, n)  # items stand in order of width
+    first = np.searchsorted(forest.end - forest.start, n)  # items are in order of width
     return np.arange(first, len(forest.symbol))
 
 

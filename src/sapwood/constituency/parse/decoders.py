@@ -314,7 +314,7 @@ def _best_spans(
     n, n_phrases = len(tags.scale), grammar.n_phrases
     spans = _Spans(np.full((n, n + 1), -np.inf), np.full((n, n + 1), n_phrases))
     with np.errstate(divide="ignore"):  # weight 0 is log-weight -inf
-        visits = np.maximum(visits, SMALLEST)  # what no tree has is still better than none
+        visits = np.maximum(visits, SMALLEST)  # items of no tree are still better than none
         log_prior = np.log(visits / visits.sum())
         log_tag = np.log(tags.weight) + log_prior[n_phrases + tags.tag.astype(np.int64)]
         log_delta = np.log(delta) + log_prior[:n_phrases]
@@ -380,8 +380,8 @@ def unconstrained_tree(
 ) -> tuple[Tree, Decoded]:
     """The tree of highest expected F1 among all trees over the words, and its score.
 
-    Labels over the same words stand in the order of `chains`, outermost first, by their set; sets
-    that are not in there stand in the order of their posteriors.
+    Labels over the same words are in the order of `chains`, outermost first, by their set; sets
+    that it lacks are in the order of their posteriors.
     """
     from sapwood.constituency.parse.kernels.span_trees import best_spans
 

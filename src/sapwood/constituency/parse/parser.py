@@ -385,7 +385,7 @@ class Parser:
         spans: Iterable[tuple[int, int, str | None]] = _NONE,
         forbidden: Iterable[tuple[int, int, str | None]] = _NONE,
     ) -> Parse:
-        """Parse one sentence, given as a list of words, and perhaps what is known of its tree.
+        """Parse one sentence, given as a list of words, with optional constraints on its tree.
 
         The tree satisfies all constraints, and posteriors, k-best trees and log-probabilities are
         those given the constraints; `Parse.constraint_log_prob` tells how probable these are. Where
@@ -400,7 +400,7 @@ class Parser:
             the model's own are multiplied.
         spans
             Phrases that the tree must have: first word, counted from 0, the position after the
-            last, and a label or None for any. Other labels may stand above or below it over these
+            last, and a label or None for any. Other labels may be above or below it over these
             words; of several over the same words, the first is the outermost. A request that is
             repeated counts once.
         forbidden
@@ -508,7 +508,7 @@ class Parser:
         spans: Iterable[tuple[int, int, str | None]] = (),
         forbidden: Iterable[tuple[int, int, str | None]] = (),
     ) -> Parse:
-        """Parse one sentence of plain text, and perhaps what is known of its tree.
+        """Parse one sentence of plain text, with optional constraints on its tree.
 
         Parameters
         ----------

@@ -2,11 +2,11 @@
 
 Members that prune alike form a group and share one chart. Groups, and members that need no chart,
 are averaged over brackets, which are labels of the treebank over words: a joint symbol (`S|VP`)
-stands for several brackets, an intermediate one (`@VP:>PP`) for none. The ensemble knows no kinds
+counts as several brackets, an intermediate one (`@VP:>PP`) as none. The ensemble knows no kinds
 of members.
 
 A network needs no chart: the weight of a tree is the sum of the scores of its labelled spans.
-Binary trees stand for all trees: a span that has no label only joins its neighbours, and scores 0
+Binary trees represent all trees: a span that has no label only joins its neighbours, and scores 0
 however they are joined.
 
 Notation
@@ -78,7 +78,7 @@ NO_BRACKETS = BracketPosteriors(np.empty(0, np.int64), np.empty(0))
 
 
 class LabelledForest(NamedTuple):
-    """A forest whose items are scored by the brackets that they stand for."""
+    """A forest whose items are scored by their brackets."""
 
     posteriors: ForestPosteriors  # of the members that share the chart
     labels: ItemLabels
@@ -86,7 +86,7 @@ class LabelledForest(NamedTuple):
 
 
 class LabelTable(NamedTuple):
-    """The labels that each symbol stands for."""
+    """The treebank labels of each symbol."""
 
     start: IntArray  # [n_symbols + 1]: where the labels of a symbol start
     label: IntArray  # numbers of the labels, outermost first
@@ -487,7 +487,7 @@ class NetworkReader:
     ) -> Iterator[tuple[float, Real, Real]]:
         """Log of the sum over trees, posteriors of labels over spans, and those of tags.
 
-        Sentences stand longest first.
+        Sentences are sorted longest first.
         """
         scored = score_words_and_spans(
             self._encoder,
@@ -531,7 +531,7 @@ class NetworkReader:
         return {tag: number for number, tag in enumerate(self._model.tags)}
 
     def _tag_factors(self, constraints: Constraints) -> Real | None:
-        """What the probabilities of tags are multiplied by, root and end of sentence included."""
+        """The factors of the tag probabilities, root and end of sentence included."""
         if all(tags is None for tags in constraints.tags):
             return None
         factors = np.ones((constraints.n + 2, len(self._number_of)), np.float32)

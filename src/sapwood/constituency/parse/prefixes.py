@@ -44,7 +44,7 @@ NO_PREFIXES += "them, or a language model"
 
 
 class WordPrediction(NamedTuple):
-    """What a grammar predicted for one word of a sentence, or for the sentence's end.
+    """The predictions of a grammar for one word of a sentence, or for its end.
 
     Probabilities are conditioned on the words before.
     """
@@ -57,7 +57,7 @@ class WordPrediction(NamedTuple):
 
 
 class PrefixTables(NamedTuple):
-    """What is prepared once for a grammar, and then only read."""
+    """A grammar prepared for prefix probabilities; it is not changed afterwards."""
 
     rules: PairedRules
     left_chains: SuperLU  # factors of I - P_L
@@ -174,9 +174,9 @@ def _require_charts(tables: Sequence[PrefixTables], n: int) -> None:
 def predict_words(
     grammar: LatentGrammar, words: Sequence[str], *, restart: float = 0.0, with_words: bool = False
 ) -> Iterator[WordPrediction]:
-    """What the grammar predicts before each word of a sentence, and before its end.
+    """The predictions of the grammar before each word of a sentence, and before its end.
 
-    Ends early after a word of probability 0: nothing can be predicted behind it.
+    Ends early after a word of probability 0: nothing can be predicted after it.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ class _PrefixReader:
 
         chart, tables = self.chart, self.tables
         states, emitted = self._emissions(row)
-        # the derivation goes on behind the word with probability 1 - restart
+        # the derivation continues after the word with probability 1 - restart
         chart.tags[k, states] = emitted * ((1.0 - self.restart) / probability)
         chart.has_tag[k, tables.tag_of_state[states[emitted > 0.0]]] = True
         starts = np.zeros(int(tables.rules.state_start[-1]))
@@ -296,7 +296,7 @@ def mix_predictions(
     words: Sequence[str],
     restart: float = 0.0,
 ) -> Iterator[MixedPrediction]:
-    """What a mix of grammars predicts before each word of a sentence, and before its end.
+    """The predictions of a mix of grammars before each word of a sentence, and before its end.
 
         P(w | prefix) = sum over members m of  P(m | prefix) P_m(w | prefix)
 

@@ -311,7 +311,7 @@ class _Rows(NamedTuple):
     label: npt.NDArray[np.integer[Any]]  # index of each row's symbol in `symbols`
     symbols: Sequence[Symbol]
     word: IntArray  # index of each leaf's word in `words`; any number for an in-terminal
-    words: Sequence[tuple[str, bool]]  # words, and whether they stand first in a sentence
+    words: Sequence[tuple[str, bool]]  # words, and whether they are first in a sentence
 
 
 def signed_log_prob(model: Model, item: Tree | Sequence[str]) -> SignedLog:

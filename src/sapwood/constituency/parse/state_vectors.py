@@ -1,4 +1,4 @@
-"""What the states of a label stand for: its rules, words and contexts as vectors over the states.
+"""The meaning of the states of a label: its rules, words and contexts as vectors over the states.
 
 Notation
 --------
@@ -301,7 +301,7 @@ def _in_tree(
     word, names = bank.word[rows].tolist(), bank.inventory.words
     below: list[FloatArray] = []
     rules: list[int] = []
-    for node, a in enumerate(label):  # children stand before parents
+    for node, a in enumerate(label):  # children come before parents
         if left[node] < 0:
             rules.append(-1)
             vector = _leaf(vectors.model, a, names[word[node]], is_first=start[node] == 0)

@@ -32,7 +32,7 @@ def inspect_model(
     Parameters
     ----------
     name
-        What the model is called in the report and in messages, such as its file.
+        Name of the model in the report and in messages, such as its file.
     label
         A treebank label such as NP, or a symbol as the model writes it: its rules or words, its
         contexts, and what each state means, instead of the list of all symbols.
@@ -247,7 +247,7 @@ class GrammarView:
         return [self.symbol(a) | self._meaning(a) for a in self.find(label)]
 
     def find(self, label: str) -> list[int]:
-        """The symbol written so, else those that stand for the label, commonest first."""
+        """The symbol of this name, else the symbols with the label, commonest first."""
         if label in self.names:
             return [self.names.index(label)]
         symbols = self.model.symbols

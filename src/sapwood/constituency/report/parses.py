@@ -272,7 +272,7 @@ def member_report(
     parse_by
         The parse of the tree's words by each member alone.
     tree
-        What they are asked about.
+        The tree that they score.
     check
         Called between members; raises an error to give up.
 

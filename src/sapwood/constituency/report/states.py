@@ -121,7 +121,7 @@ class StateAtlas:
         below, contexts = _Profiles(model.state_start), _Profiles(model.state_start)
         for (a, b, c), (own, left, right) in zip(vectors.triples, at_rules(vectors), strict=True):
             below.add(a, (b, c), own)
-            contexts.add(b, (a, "left", c), left)  # a place is the same, whoever stands in it
+            contexts.add(b, (a, "left", c), left)  # a context does not depend on the symbol in it
             contexts.add(c, (a, "right", b), right)
         lexicon = model.lexicon
         tags = lexicon.entry_tag.astype(int) + model.n_phrases

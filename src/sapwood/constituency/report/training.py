@@ -34,14 +34,14 @@ def train_method(
     held: Sequence[Tree] | None = None,
     on_choice: Callable[[ChosenSettings], None] | None = None,
 ) -> tuple[Learner, dict[str, Any]]:
-    """Train a method by its name: choose what is open, learn, and report; for commands and page.
+    """Train a method by its name: choose open settings, learn, and report; for commands and page.
 
     Parameters
     ----------
     held
         Trees apart from the treebank, for methods that choose by them.
     on_choice
-        Called with what the treebank has decided, before the long part.
+        Called with the settings that the treebank has chosen, before the long part.
     """
     from sapwood.constituency.learn.registry import METHODS
 
@@ -67,7 +67,7 @@ def training_report(
     seed: int = 0,
     choice: ChosenSettings | None = None,
 ) -> dict[str, Any]:
-    """Sizes of what was learnt, the seconds of its steps, and what the treebank has decided.
+    """Sizes of the model, the seconds of its steps, and the settings that the treebank has chosen.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def _version(package: str) -> str:
 
 
 def _kernel_cache() -> Path | None:
-    """Where Numba keeps what it compiled; None where it cannot say."""
+    """The cache folder of Numba; None where it is unknown."""
     try:
         from sapwood.constituency.parse.kernels import coarse
     except ImportError:

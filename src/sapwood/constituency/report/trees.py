@@ -27,8 +27,8 @@ def treebank_report(counts: TreeCounts, known: TreeCounts | None = None) -> dict
     Parameters
     ----------
     known
-        The same of trees that a model is trained on: `against` then tells what they have not, and
-        what they share.
+        The same of trees that a model is trained on: `against` then has the differences and
+        the overlap.
 
     Examples
     --------

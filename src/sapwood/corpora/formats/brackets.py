@@ -33,7 +33,7 @@ _TOKEN = re.compile(
 )
 COMMENT = re.compile(r"\s*(#|%|;|//|\*x\*|$)")
 
-# Tag and word of a node without subtrees, from its label and what stands behind it; None: an error.
+# Tag and word of a node without subtrees, from its label and the tokens after it; None: an error.
 Leaf = Callable[[str, Sequence[str]], tuple[str, str] | None]
 # `(()` and `())` are words that are brackets. Each is marked by a character of the same length
 # that no text uses, so that columns stay right.
@@ -207,7 +207,7 @@ class _Reader:
                 return
 
     def _first_cause(self, error: CorpusError, behind: list[tuple[int, str]]) -> CorpusError:
-        """The lost bracket, where an error stands in lines that will be read again."""
+        """The error to report: a lost bracket, if the lines of the error will be read again."""
         other = next((number for number, line in behind if line.startswith("(")), None)
         if other is None or error.line is None or error.line < other:
             return error
@@ -328,7 +328,7 @@ def _half(text: str) -> str | None:
 
 
 def read_numbered(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
-    """Stream trees with leaves `(tag n=word)`, which must stand in the order of their numbers."""
+    """Stream trees with leaves `(tag n=word)`, which must be in the order of their numbers."""
     n_read = 0
 
     def counted() -> Iterator[str]:

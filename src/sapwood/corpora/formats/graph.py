@@ -97,7 +97,7 @@ def category(label: str, function: str = "") -> str:
 def tree_of(
     words: list[Word], phrases: dict[str, Phrase], keep_functions: bool, line: int | None = None
 ) -> Tree:
-    """Build the tree of a sentence; a CorpusError tells what is wrong with a graph that is no tree.
+    """Build the tree of a sentence; a graph that is no tree is a CorpusError with the reason.
 
     Examples
     --------
@@ -318,7 +318,7 @@ def read_tigerxml(lines: Iterable[str], reading: Reading) -> Iterator[Tree]:
         reader.parser.Parse("", True)
     except expat.ExpatError as error:
         msg = f"expected XML, found {expat.ErrorString(error.code)}"
-        hint = "what stands behind cannot be read: mend it here"
+        hint = "nothing after this line can be read: correct the file here"
         reading.note(CorpusError(msg, line=error.lineno, column=error.offset + 1, hint=hint))
     yield from reader.finish(reading)
     if not reader.n_sentences:
@@ -441,7 +441,7 @@ class _Clause:
     def tree(self) -> Tree:
         start = _NUMBER.match(self.text)
         assert start is not None  # the pattern matches anything
-        pending = ""  # a text whose kind the next character tells
+        pending = ""  # a text whose kind depends on the next character
         at = start.end()
         for token in _TOKEN.finditer(self.text, start.end()):
             if token[0] == "(":

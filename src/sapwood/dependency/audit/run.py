@@ -151,7 +151,7 @@ def audit_sentences(
     """Audit dependency trees: the findings, best first, and what planted errors show of them.
 
     Finished folds are kept in the folder `work`, if given, and an interrupted audit of the same
-    sentences continues with the others.
+    sentences resumes with the remaining folds.
     """
     settings, engine = settings or ArcAuditSettings(), engine or Threads(1)
     evidence, documents = judge_all(located, settings, engine, work)

@@ -258,7 +258,7 @@ def heads_problem(heads: Sequence[int]) -> HeadsProblem | None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ArcBank(RaggedBank[Arcs]):
-    """Packed dependency trees; slices share everything and copy nothing.
+    """Packed dependency trees; slices are views and copy nothing.
 
     For people it is a sequence of sentences: `bank[0]` is an `Arcs`, `bank[:100]` and
     `bank[[3, 5, 8]]` are banks, and a loop over it gives its sentences.

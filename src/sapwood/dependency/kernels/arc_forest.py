@@ -219,11 +219,11 @@ def _layout(n, head, modifier):
 
 @kernel
 def second_order(n, head, modifier):
-    """The same with siblings and heads of heads; the parts of an arc are added to its siblings'.
+    """The second-order forest: arcs, siblings and grandparents.
 
-    Parts stand in this order: arcs; arcs that are outermost; words with nothing on the left, on
-    the right; siblings by arc; heads of heads by arc. Whoever scores them adds the score of an arc
-    to those of its siblings, since edges hold one of these for each arc.
+    Parts are in this order: arcs; outermost arcs; words without left dependents, without right
+    dependents; siblings by arc; grandparents by arc. The caller adds the score of an arc to the
+    scores of its sibling parts, since edges hold exactly one sibling part for each arc.
 
     Returns
     -------

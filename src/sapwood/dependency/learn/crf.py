@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from math import inf
 from pathlib import Path
 from time import perf_counter, process_time
@@ -58,7 +57,7 @@ from sapwood.dependency.learn.em import EMDependency
 from sapwood.dependency.learn.moments import SEEN
 from sapwood.dependency.learn.network_plan import (
     ArcNetworkSettings,
-    passes_in_time,
+    follow_passes,
     plan_networks,
 )
 from sapwood.dependency.learn.trainer import ArcTrainer, MemberPlan
@@ -264,8 +263,9 @@ class ArcEnsemble(ArcEstimator):
         # CPU seconds of this process; wall-clock seconds where other processes do the work
         now = process_time if isinstance(engine, Threads) else perf_counter
         end = now() + (inf if self.budget is None else self.budget - self.spent)
-        source = None if self.encoder_passes == 0 else as_source(self.encoder)
-        trainer = self._prepare(bank, engine, given_bytes(source))
+        reads_vectors = self.encoder is not None and self.encoder_passes != 0
+        source = as_source(self.encoder) if reads_vectors else None
+        trainer = self._prepare(bank, engine, 0.0 if source is None else given_bytes(source))
         clock.tick("tags and arcs")
         labels = trainer.train_labels(self.seed)
         clock.tick("relations")
@@ -335,8 +335,8 @@ class ArcEnsemble(ArcEstimator):
         for k, plan in enumerate(found.plans):
             started = now()
             share = started + (end - started) / (len(found.plans) - k)
-            note = partial(_note_pass, passes_in_time(plan.passes, share, now), f"network {k + 1}")
-            networks.append(trainer.train_encoder(plan, min(jobs, BATCH_PARTS), note, given))
+            listen = follow_passes(f"network {k + 1}", plan.passes, share, now)
+            networks.append(trainer.train_encoder(plan, min(jobs, BATCH_PARTS), listen, given))
             self.info_.extra["members"].append((f"network {k + 1}", now() - started))
         return EncoderMember(networks[0], found.weight, tuple(networks[1:]))
 
@@ -376,11 +376,3 @@ class ArcEnsemble(ArcEstimator):
                 longest = max(longest, seconds)
                 self.info_.extra["members"].append((plan.name, seconds))
                 yield member
-
-
-def _note_pass(
-    in_time: Callable[[int], int | None], name: str, iteration: int, log_likelihood: float
-) -> int | None:
-    """Tell that a network has made a pass; return how many there is time for in all."""
-    tell(member=name, iteration=iteration, log_likelihood=log_likelihood)
-    return in_time(iteration)

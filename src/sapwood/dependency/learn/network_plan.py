@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
 
+from sapwood.core.progress import tell
 from sapwood.networks.training import NetworkPlan
 
 
@@ -160,9 +161,9 @@ def _plan(n_words: int, passes: int, seed: int, settings: ArcNetworkSettings) ->
 def passes_in_time(
     planned: int, end: float, now: Callable[[], float]
 ) -> Callable[[int], int | None]:
-    """A function that tells, after each pass, how many passes end in time at the pace so far.
+    """A function from the passes that are done to those that end in time at the pace so far.
 
-    None where there is no end. Seconds before the first pass count as part of it.
+    It returns None where there is no end. Seconds before the first pass count as part of it.
     """
     began = now()
 
@@ -173,3 +174,17 @@ def passes_in_time(
         return min(planned, done + max(0, int((end - now()) / max(each, 1e-9))))
 
     return count
+
+
+def follow_passes(
+    name: str, planned: int, end: float, now: Callable[[], float]
+) -> Callable[..., int | None]:
+    """A listener that announces each pass of a network, and returns how many end in time."""
+    count = passes_in_time(planned, end, now)
+
+    def listen(iteration: int, log_likelihood: float) -> int | None:
+        in_time = count(iteration)
+        tell(member=name, iteration=iteration, log_likelihood=log_likelihood)
+        return in_time
+
+    return listen

@@ -202,12 +202,12 @@ def project_symbols(
 
 
 def neighbour_frequencies(counts: ArcCounts) -> tuple[sparse.csr_array, FloatArray, FloatArray]:
-    """How often each symbol has each neighbour, in all four roles; the sums of rows and columns.
+    """Relative frequencies of each symbol with each neighbour in all four roles.
 
     Returns
     -------
     [n, 4 n], [n], [4 n]
-        Fractions of all pairs, which sum to 1.
+        Relative frequencies of all pairs, which sum to 1, and their sums of rows and columns.
     """
     pairs = sparse.hstack([counts.left, counts.right, counts.left.T, counts.right.T], format="csr")
     pairs = pairs / max(float(pairs.sum()), 1.0)

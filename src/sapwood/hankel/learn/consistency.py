@@ -24,7 +24,7 @@ Any N that is a flow has such R and L, so that these rows constrain nothing; the
 nuclear norm. They are rows only if composed contexts are requested.
 
 Solutions are a null space over the N (and R, L) of one length, whatever the symbols are; entries of
-a yield are sums of them. Yields with entries at the same places share everything.
+a yield are sums of them. Yields with entries at the same places have the same null space.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def shape_of(length: int, places: tuple[Place, ...]) -> tuple[FloatArray, FloatA
 
     Examples
     --------
-    The two trees of three symbols share what was observed:
+    The two trees of three symbols have the observed mass in common:
 
     >>> free, unit = shape_of(3, ((0, 1, 3), (0, 2, 3)))
     >>> unit.round(9).tolist(), np.abs(free).round(3).tolist()

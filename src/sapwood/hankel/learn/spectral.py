@@ -297,7 +297,7 @@ def number_cuts(
         numbers[first_cut[alive] + step * depth] = n_numbers + here
         totals.append(np.bincount(here, weight[alive], n_here))
         n_numbers += n_here
-    for string in alive:  # the last string that is so long shares nothing with any other
+    for string in alive:  # from here on the string is unlike all others
         rest = np.arange(lengths[string] - depth)
         numbers[first_cut[string] + step * (depth + 1 + rest)] = n_numbers + rest
         totals.append(np.full(len(rest), weight[string]))

@@ -46,8 +46,8 @@ Counts = npt.NDArray[np.int64]
 COUNTS_FORMAT = 1
 _KEY = b"sapwood_counts"
 MAX_GROUP = 1 << 20  # rows that are compressed together
-# Of a text without held-out part, the fraction that is held out, and the most occurrences: more
-# would decide nothing else, and EM looks at them after every iteration.
+# Fraction and largest number of occurrences to hold out where no held-out text is given: a larger
+# sample would not change the decisions, and EM scores the sample after every iteration.
 HELD_FRACTION, MOST_HELD = 0.05, 2_000_000
 
 

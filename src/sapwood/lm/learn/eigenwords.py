@@ -267,7 +267,7 @@ RATES = (1.0, 0.5, 0.1)  # of LR-MVL's smooths: the nearest word alone, a few, a
 # Measured constants: `benchmarks/memory_estimates.py` prints estimates and measured peaks. A text
 # of n words has about PAIRS * n^PAIRS_POWER different pairs of words at each distance.
 PAIRS, PAIRS_POWER, PAIR_BYTES, VECTOR_COPIES, LIBRARIES = 8, 0.8, 60, 5, 150e6
-RIDGE = 1e-6  # of the covariances of states, as a share of their mean
+RIDGE = 1e-6  # ridge of the covariances of states, relative to their mean
 OVERSAMPLE, N_POWER = 20, 5
 
 

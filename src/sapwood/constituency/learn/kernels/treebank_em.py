@@ -174,7 +174,7 @@ def _fill_pairs(ones, others, g, first, last, m_z, pair):
 
 @part(fastmath=_FAST)
 def _store_scaled(found, at, m, x, beta, down):
-    """beta[x] = what is found at `at`, divided by its largest entry, which becomes down[x]."""
+    """beta[x] = the vector at `at`, divided by its largest entry, which becomes down[x]."""
     largest = 0.0
     for h in range(m):
         largest = max(largest, found[at + h])
