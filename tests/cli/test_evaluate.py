@@ -359,7 +359,7 @@ def test_plot_of_nothing(misused, gold_with_errors: Path, tmp_path: Path) -> Non
 
 def test_trees_have_no_probabilities(fails, gold_with_errors: Path) -> None:
     result = fails("evaluate", gold_with_errors, gold_with_errors, "--reliability")
-    assert f"{gold_with_errors}: trees without the probabilities" in result.err
+    assert f"{gold_with_errors}: the trees have no probabilities" in result.err
     assert "parse MODEL FILE --json" in result.err
 
 

@@ -226,7 +226,7 @@ def test_bad_input_is_one_line(fails, misused, folder: Path, models, tmp_path: P
     assert "device 'cuda:7'" in fails(*device, "em").err
     assert not out.exists()
     assert "is not one of" in misused("lm", "train", text, "-o", out, "--method", "magic").err
-    assert "no size" in misused("lm", "count", text, "-o", out, "--memory", "much").err
+    assert "is not a memory size" in misused("lm", "count", text, "-o", out, "--memory", "much").err
     assert "train.txt" in fails("lm", "count", text, "-o", text).err
 
 

@@ -30,7 +30,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the server would have been made of."""
     found: list[Any] = []
 
-    def make(store: ModelStore, address: ListenAddress, limits: Limits, token: str | None) -> Idle:
+    def make(
+        store: ModelStore,
+        address: ListenAddress,
+        limits: Limits,
+        token: str | None,
+        project: Path | None,
+    ) -> Idle:
+        assert project is None
         found.append((store, address, limits, token))
         return Idle()
 

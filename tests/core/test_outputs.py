@@ -411,6 +411,7 @@ ALLOWED = {
     ("cli/reports.py", "savefig"),  # into memory
     ("cli/main.py", "fdopen"),  # of /dev/null
     ("cli/main.py", "open"),
+    ("annotation/project.py", "rename"),  # of a folder that is whole
     ("core/outputs.py", "open"),  # the part that a run goes on with
     ("execute/processes.py", "dump"),  # into memory
     ("corpora/fetch.py", "open"),  # of new files

@@ -67,7 +67,7 @@ def random_order(ids: Sequence[str], seed: int = 0) -> list[str]:
     Examples
     --------
     >>> random_order(["a", "b", "c", "d"]), random_order(["d", "b", "a"])
-    (['a', 'd', 'b', 'c'], ['a', 'd', 'b'])
+    (['d', 'c', 'b', 'a'], ['d', 'b', 'a'])
     """
     # random() is the one part of the module that Python promises never to change
     return sorted(ids, key=lambda name: (random.Random(f"{seed}:{name}").random(), name))

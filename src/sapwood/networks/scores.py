@@ -378,9 +378,20 @@ class ReadSentence:
     """
 
     def __init__(self, parts: Sequence[tuple[Parameters, ArcVectors]], tags: list[Real]) -> None:
-        self._parts, self.tags = parts, mean_of(tags)
+        self.tags = mean_of(tags)
         ends = [0, len(self.tags) + 1]
         self.heads = mean_of([biaffine_heads(P, vectors, ends)[0] for P, vectors in parts])
+        # a parse is sent between processes and needs the vectors of relations only
+        none = np.empty((0, 0), np.float32)
+        self._parts = [
+            (
+                P,
+                vectors._replace(
+                    states=none, inputs=none, masks=(1.0, 1.0), head=none, modifier=none
+                ),
+            )
+            for P, vectors in parts
+        ]
 
     def allowed_heads(self, allowed: BoolArray) -> Real:
         """Posteriors of heads where only some are allowed, [n + 1, n]."""

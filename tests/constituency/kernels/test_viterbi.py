@@ -223,11 +223,11 @@ def test_k_best_lists_all_trees_in_order(seed: int, decoder: str, n_states: int)
     found = list(islice(next_trees(parsed.pruned, gains), len(weighted) + 1))
     expected = {spans_of(tree): score(tree, weighted) for tree, _ in weighted}
     assert len(found) == len(weighted)
-    scores = [value for value, _ in found]
+    scores = [tree.score for tree in found]
     np.testing.assert_allclose(scores, sorted(expected.values(), reverse=True), rtol=1e-9)
-    for value, nodes in found:
-        spans = frozenset(places(nodes))
-        np.testing.assert_allclose(value, expected.pop(spans), rtol=1e-9)
+    for tree in found:
+        spans = frozenset(places(tree.nodes))
+        np.testing.assert_allclose(tree.score, expected.pop(spans), rtol=1e-9)
     assert not expected
 
 
@@ -295,8 +295,8 @@ def test_no_tree_is_listed_twice_for_its_states(seed: int) -> None:
     parsed = parse_forest(grammar, words, EVERYTHING)
     assert parsed is not None
     trees = Counter(
-        (nodes[-1][0], frozenset(places(nodes)))
-        for _, nodes in next_derivations(grammar, parsed.pruned)
+        (tree.nodes[-1][0], frozenset(places(tree.nodes)))
+        for tree in next_derivations(grammar, parsed.pruned)
     )
     assert len(trees) > 5
     assert set(trees.values()) == {1}

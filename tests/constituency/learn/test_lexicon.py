@@ -13,7 +13,7 @@ from sapwood.constituency.data.treebank import Treebank
 from sapwood.constituency.grammar.latent_grammar import Lexicon
 from sapwood.constituency.learn.em_states import matsuzaki_start
 from sapwood.constituency.learn.em_steps import TrainingTrees, latent_grammar
-from sapwood.constituency.learn.features import project_nodes
+from sapwood.constituency.learn.features import leaf_entries, project_nodes
 from sapwood.constituency.learn.pcfg import PCFG
 from sapwood.constituency.learn.spectral import SpectralLPCFG
 from sapwood.constituency.learn.training_data import (
@@ -22,6 +22,7 @@ from sapwood.constituency.learn.training_data import (
     TreebankCounts,
     WordClasses,
 )
+from sapwood.core.arrays import IntArray
 from sapwood.corpora.tree import Tree
 from sapwood.corpora.vocabulary import UNKNOWN, signatures
 from sapwood.execute import Threads
@@ -202,10 +203,10 @@ def test_leaves_are_instances_of_their_word_and_of_the_class_of_their_place(
 ) -> None:
     """Leaf by leaf; frequent words have no class, and a tag may be unknown to a row."""
     classes = WordClasses.of(TreebankCounts.of(bank), bank.inventory, lexicon)
-    found = classes.entries(bank, lexicon)
-    leaves = np.flatnonzero(bank.word >= 0).tolist()
+    leaves = np.flatnonzero(bank.word >= 0)
+    found = leaf_entries(bank, leaves, classes, lexicon)
     assert found.shape == (2, len(leaves))
-    for leaf, (own, of_class) in zip(leaves, found.T.tolist(), strict=True):
+    for leaf, (own, of_class) in zip(leaves.tolist(), found.T.tolist(), strict=True):
         word, is_first = int(bank.word[leaf]), int(bank.start[leaf] == 0)
         tag = int(bank.label[leaf]) - len(bank.inventory.phrases)
         for row, entry in (
@@ -223,8 +224,12 @@ def test_leaves_are_instances_of_their_word_and_of_the_class_of_their_place(
 @pytest.mark.parametrize("n", [2, 5])
 def test_entries_of_shards_are_those_of_the_whole(n: int, bank: Treebank, lexicon: Lexicon) -> None:
     classes = WordClasses.of(TreebankCounts.of(bank), bank.inventory, lexicon)
-    parts = [classes.entries(shard, lexicon) for shard in bank.shards(n)]
-    np.testing.assert_array_equal(np.concatenate(parts, axis=1), classes.entries(bank, lexicon))
+
+    def entries(shard: Treebank) -> IntArray:
+        return leaf_entries(shard, np.flatnonzero(shard.word >= 0), classes, lexicon)
+
+    parts = [entries(shard) for shard in bank.shards(n)]
+    np.testing.assert_array_equal(np.concatenate(parts, axis=1), entries(bank))
 
 
 RARE = 2  # words seen so often or less teach their classes

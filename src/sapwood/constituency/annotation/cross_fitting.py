@@ -99,7 +99,7 @@ def grammar_curve(
     ...     grammar.add(number, tree)
     >>> curve = grammar_curve(grammar)
     >>> [point.trees for point in curve.points], curve.gain >= 0
-    ([10, 12, 16, 20, 24, 30], True)
+    ([10, 12, 16, 19, 24, 30], True)
     """
     if len(grammar) < LEAST_TREES:
         return None

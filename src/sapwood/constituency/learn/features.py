@@ -375,9 +375,6 @@ class FeatureRows:
         keys, index = nodes.counts.keys, nodes.key_of_node
         parent, leaf = np.flatnonzero(shard.rule >= 0), np.flatnonzero(shard.word >= 0)
         first = np.repeat(shard.offsets[:-1], np.diff(shard.offsets))[parent]  # of each node's tree
-        word, is_first = shard.word[leaf].astype(np.int64), (shard.start[leaf] == 0).astype(int)
-        tag = shard.label[leaf].astype(np.int64) - len(shard.inventory.phrases)
-        lexical_rows = classes.own_row[word], classes.class_of_word[is_first, word]
         return cls(
             inside=inside.rows(keys[:n_inside], index[:n_inside]),
             outside=outside.rows(keys[n_inside:], index[n_inside:]),
@@ -388,8 +385,8 @@ class FeatureRows:
             right=shard.right[parent] + first,
             roots=shard.offsets[1:] - 1,
             leaf=leaf,
-            word=word,
-            entry=np.stack([lexicon.find_entries(row, tag) for row in lexical_rows]),
+            word=shard.word[leaf].astype(np.int64),
+            entry=leaf_entries(shard, leaf, classes, lexicon),
         )
 
     def pairs(self, known: IntArray, n_phrases: int, n_words: int) -> IntArray:
@@ -398,6 +395,24 @@ class FeatureRows:
 
 
 Templates = Sequence[str | Template] | None
+
+
+def leaf_entries(
+    shard: Treebank, leaf: IntArray, classes: WordClasses, lexicon: Lexicon
+) -> IntArray:
+    """Entries of the lexicon that leaves are instances of, shape [2, n_leaves]; -1 for none.
+
+    The first row has the entries of the words, the second row those of the classes of rare words.
+
+    Parameters
+    ----------
+    leaf : [n_leaves]
+        Rows of the shard that have a word.
+    """
+    word, is_first = shard.word[leaf].astype(np.int64), (shard.start[leaf] == 0).astype(int)
+    tag = shard.label[leaf].astype(np.int64) - len(shard.inventory.phrases)
+    rows = classes.own_row[word], classes.class_of_word[is_first, word]
+    return np.stack([lexicon.find_entries(row, tag) for row in rows])
 
 
 class FeatureSettings(NamedTuple):

@@ -485,9 +485,10 @@ def _parse(sentence: Sentence | PartialArcs, parser: ArcParser) -> ArcParse:
 
 
 def shared_objects(parser: ArcParser) -> list[object]:
-    """The parser and its networks, which all parses of a parser refer to."""
+    """The parser and the weights of its networks, which all parses of a parser refer to."""
     encoder = parser.model.encoder
-    return [parser] if encoder is None else [parser, *encoder.networks]
+    networks = () if encoder is None else encoder.networks
+    return [parser, *(network.weights for network in networks)]
 
 
 def arc_posteriors(
