@@ -31,7 +31,9 @@ FIGURE = ".desk-figure svg[role=application]"
 @contextmanager
 def serving(folder: Path, *arguments: str) -> Iterator[Server]:
     """A server of the project in a folder, which is made where there is none."""
-    with running("--project", str(folder / "project"), *arguments, folder=folder) as server:
+    patient = ("--max-seconds", "120")  # models are learnt when they are first used
+    project = ("--project", str(folder / "project"))
+    with running(*project, *patient, *arguments, folder=folder) as server:
         yield server
 
 
