@@ -127,16 +127,19 @@ def test_networks_are_not_offered_for_dependencies(desk: Desk) -> None:
 
 
 def test_a_large_treebank_is_imported_as_bytes(desk: Desk) -> None:
-    """In JSON, it has more brackets than a request may have."""
+    """In JSON, it may have more commas and brackets than a request may have."""
     trees = [str(tree) for tree in sw.bundled_treebank("train")[:2_000]]
+    trees[7] = f"(TOP (S {'(, ,) ' * 119}(. .)))"
+    trees += trees[7:8] * 900
     text = "\n".join(trees)
     desk.make(text="")
-    refused = desk.post("/import", format="brackets", content="(S " * 200_001)
-    assert refused.status_code in {413, 422}
+    refused = desk.post("/import", format="brackets", content=text)
+    assert refused.status_code == 422, refused.text
+    assert "commas and brackets" in refused.json()["error"]
     answer = desk.client.post(
         "/api/project/import", params={"format": "brackets", "document": "a.mrg"},
         content=text.encode(), headers={"Content-Type": BYTES},
     )  # fmt: skip
-    assert answer.json()["added"] == 2_000
-    assert desk.get().json()["counts"]["sentences"] == 2_000
-    assert desk.view("s2000")["tree"] == trees[-1]
+    assert answer.json()["added"] == 2_900
+    assert desk.get().json()["counts"]["sentences"] == 2_900
+    assert desk.view("s2000")["tree"] == trees[1_999]
