@@ -1,1 +1,1 @@
-"""One file for each learner, with its statistics beside it."""
+"""Learners of latent-variable PCFGs, one file each, with the statistics that they collect."""

@@ -38,7 +38,7 @@ from sapwood.core.arrays import FieldRows, FloatArray, IntArray, group_rows
 from sapwood.core.learner import StateParameters
 
 K_MEANS_ROUNDS = 20  # rounds of k-means; states change little after that
-SAMPLE = 20_000  # nodes of a label, about, that k-means sees; all nodes are then assigned
+SAMPLE = 20_000  # k-means runs on about this many nodes of a label; all nodes are then assigned
 
 
 class ClusterLPCFG(StateParameters, EMParameters, OnPlainGrammar):
@@ -64,7 +64,7 @@ class ClusterLPCFG(StateParameters, EMParameters, OnPlainGrammar):
         Parameters
         ----------
         held
-            Trees apart from the treebank; the EM iteration that parses them best is kept.
+            Held-out trees, which choose the EM iteration with the highest F1.
         """
         data = self._prepare(bank)
         projection = project_nodes(data, self.n_states, seed=self.seed)  # step 1
@@ -84,13 +84,13 @@ class ClusterLPCFG(StateParameters, EMParameters, OnPlainGrammar):
 
 
 def layout_of(trees: TrainingTrees, m: IntArray) -> LatentParameters:
-    """Return the layout of counts for given numbers of states, without any counts."""
+    """Return the layout of the counts for given numbers of states, without any counts."""
     none, rules = np.empty(0), trees.inventory.rules.astype(np.int64)
     return LatentParameters(m, rules, trees.symbol_of_pair, none, none, none)
 
 
 def points(rows: FeatureRows, vectors: SingularVectors) -> FloatArray:
-    """The directions of both vectors of every node, side by side: [n_nodes, 2 m]."""
+    """Return the unit inside and outside vectors of every node, joined: [n_nodes, 2 m]."""
     whole = vectors._replace(m=np.full_like(vectors.m, vectors.U.shape[1]))
     sides = []
     for side in whole.vectors(rows):
@@ -101,14 +101,14 @@ def points(rows: FeatureRows, vectors: SingularVectors) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class NodeSample(FieldRows):
-    """Points of some nodes; `+` appends those of the next shard."""
+    """Labels and joined vectors of sampled nodes; `+` appends the nodes of the next shard."""
 
     label: IntArray  # [n]
     rows: FloatArray  # [n, 2 m]
 
     @classmethod
     def of(cls, rows: FeatureRows, vectors: SingularVectors, stride: IntArray) -> NodeSample:
-        """Sample the nodes of each label, every stride-th; none where the stride is 0."""
+        """Sample every stride-th node of each label; labels with stride 0 are skipped."""
         groups = group_rows(rows.label, len(stride))
         some = [at[::n] for at, n in zip(groups, stride.tolist(), strict=True) if n]
         at = np.sort(np.concatenate([np.empty(0, np.int64), *some]))
@@ -118,9 +118,9 @@ class NodeSample(FieldRows):
 def find_centres(
     data: TrainingData, projection: NodeProjection, m: IntArray, seed: int
 ) -> list[FloatArray]:
-    """The centres of each label's clusters: k-means on a sample of its nodes.
+    """Return the cluster centres of each label, by k-means on a sample of its nodes.
 
-    Every label has a random source of its own, so that labels do not wait for each other.
+    Every label has its own random generator, so that labels can be clustered in parallel.
     """
     count = data.counts.symbols.astype(np.int64)
     stride = np.where(m > 1, -(-count // SAMPLE), 0)
@@ -131,14 +131,14 @@ def find_centres(
 
 
 def _k_means(task: tuple[int, int, FloatArray], seed: int) -> FloatArray:
-    """Centres of the k clusters of one label's rows, [k, dim]; none for a label with one state."""
+    """Return the centres of the k clusters of one label, [k, dim]; no rows if k is 1."""
     from scipy.cluster.vq import kmeans2
 
     label, k, rows = task
     if k == 1:
         return rows[:0]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an empty cluster is a state less, nothing worse
+        warnings.simplefilter("ignore")  # an empty cluster only means one state fewer
         rng = np.random.default_rng([seed, label])
         return np.asarray(kmeans2(rows, k, iter=K_MEANS_ROUNDS, minit="++", seed=rng)[0])
 
@@ -149,7 +149,7 @@ def count_states(
     layout: LatentParameters,
     centres: list[FloatArray],
 ) -> ExpectedCounts:
-    """Counts of trees whose nodes have the state of the nearest centre."""
+    """Count rules, words and roots with every node in the state of its nearest cluster centre."""
     sizes = len(data.inventory.phrases), len(data.inventory.words)
     return data.engine.total(
         cluster_counts, projection.features.rows, projection.vectors, centres, layout,
@@ -166,7 +166,7 @@ def cluster_counts(
     n_phrases: int,
     n_words: int,
 ) -> ExpectedCounts:
-    """Counts of one shard, each node in the state of the nearest centre of its label."""
+    """Return the counts of one shard, with each node in the state of its nearest cluster centre."""
     from scipy.cluster.vq import vq
 
     point, states = points(rows, vectors), np.zeros(len(rows.label), np.int64)
@@ -179,7 +179,7 @@ def cluster_counts(
 def hard_counts(
     rows: FeatureRows, states: IntArray, layout: LatentParameters, pair: IntArray
 ) -> ExpectedCounts:
-    """Counts of one shard whose nodes have known states."""
+    """Return the counts of one shard whose nodes have known states."""
     m = layout.n_states
     _, b, c = layout.symbols_of[rows.rule].T
     inner = (states[rows.parent] * m[b] + states[rows.left]) * m[c] + states[rows.right]

@@ -1,13 +1,15 @@
 """Mixes in a few megabytes: networks in 8 bits, and a small grammar with a small lexicon.
 
-What costs room in a mix is not what its trees owe most to. Of a network, most numbers are vectors
-of affixes and words that were seen once or twice; of a grammar, most are tags that a word was never
-seen with. Both go:
+Most of the file of a mix contributes little to accuracy. Most numbers of a network are vectors of
+affixes and words that were seen once or twice; most numbers of a grammar are for tags that a word
+was never seen with. Compression drops both:
 
-- **Networks**: vectors of rare words and forms are dropped, and matrices have 8 bits a number.
-- **Lexicon**: a word seen less than `least_words` times joins its class of unknown words, which
-  gets its probability; a tag that is less than `least_ratio` as probable as the word's best one is
-  dropped. The likeliest word of each tag stays. Probabilities are then normalised again.
+- **Networks**: vectors of rare words and forms are dropped, and matrices are stored in 8 bits per
+  number.
+- **Lexicon**: a word seen less than `least_words` times is replaced by its class of unknown words,
+  and the class receives the word's probability. A tag is dropped if its probability is below
+  `least_ratio` times that of the word's most probable tag. The most probable word of each tag
+  stays. Probabilities are then normalised again.
 """
 
 from __future__ import annotations
@@ -35,16 +37,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compression:
-    """The parts of a model that are dropped, besides bits.
+    """Thresholds below which words, vectors and tags are dropped from a model.
 
     Parameters
     ----------
     least_words
-        Words seen less often are unknown to the grammars.
+        Minimum count of a word; the grammars treat rarer words as unknown.
     least_word_vectors, least_forms
-        How often a word, or a row of the table of forms, has to be seen to keep its vector.
+        Minimum count of a word, or of a row of the table of forms, for its vector to be kept.
     least_ratio
-        Tags of a word with a lower probability, as a ratio to that of its best tag, are dropped.
+        Minimum ratio of a tag's probability to that of the word's most probable tag; tags with a
+        lower ratio are dropped.
     """
 
     least_words: int = 2
@@ -56,15 +59,15 @@ class Compression:
 def compress_mix(
     model: Model, sentences: Iterable[Sequence[str]], settings: Compression | None = None
 ) -> Ensemble:
-    """A mix in a compact form, whose file is smaller.
+    """Return a compact copy of a mix, whose model file is smaller.
 
     Parameters
     ----------
     model
-        Networks and grammars; all must share one plain grammar, as those that are trained
-        together on one binarisation do.
+        A mix of networks and grammars. All members must have the same plain grammar, as members
+        trained together on one binarisation have.
     sentences
-        The training sentences, words as their trees have them.
+        The training sentences, with words spelled as in the trees.
     """
     settings = settings or Compression()
     mix, texts = model.as_ensemble(), list(sentences)
@@ -96,18 +99,18 @@ def _compress(
 
 
 class _LexiconPlan(NamedTuple):
-    """Which words and entries of a lexicon stay, and where the weights of the others go.
+    """The words and entries of a lexicon to keep, and where to move the weights of the others.
 
     Attributes
     ----------
     vocabulary
-        The words that stay, and all classes.
+        The kept words, and all classes.
     rows
-        The old rows that stay.
+        The old rows that are kept.
     target
-        For each old entry the old entry that gets its weight; -1 for none.
+        For each old entry, the old entry that receives its weight; -1 for none.
     kept
-        Which old entries stay.
+        Whether each old entry is kept.
     """
 
     vocabulary: Vocabulary
@@ -119,12 +122,12 @@ class _LexiconPlan(NamedTuple):
     def of(
         cls, grammar: LatentGrammar, counts: Counter[str], settings: Compression
     ) -> _LexiconPlan:
-        """The plan for all grammars with the lexicon and the plain grammar of this one."""
+        """Make the plan for all grammars with the lexicon and the plain grammar of `grammar`."""
         lexicon = grammar.lexicon
         known, n_words = lexicon.vocabulary, len(lexicon.words)
         stays = np.ones(lexicon.n_rows, bool)
         stays[:n_words] = [counts[word] >= settings.least_words for word in lexicon.words]
-        stays[lexicon.entry_row[grammar.likeliest_entries]] = True  # no tag is left without a word
+        stays[lexicon.entry_row[grammar.likeliest_entries]] = True  # every tag keeps a word
         home = np.arange(lexicon.n_rows)
         dropped = np.flatnonzero(~stays)
         home[dropped] = [known.class_row(known[row], is_first=False) for row in dropped.tolist()]
@@ -138,7 +141,7 @@ class _LexiconPlan(NamedTuple):
         return cls(vocabulary, np.flatnonzero(stays), np.where(has_home, target, -1), kept)
 
     def apply(self, grammar: LatentGrammar) -> LatentGrammar:
-        """A grammar with the lexicon of the plan."""
+        """Return the grammar with the reduced lexicon."""
         old, n_states = grammar.lexicon, grammar.n_states
         tag = grammar.n_phrases + old.entry_tag.astype(np.int64)
         sizes = np.diff(old.weight_start)
@@ -170,7 +173,7 @@ def _sums(place: IntArray, numbers: FloatArray, size: int) -> FloatArray:
 
 
 def _is_likely(grammar: LatentGrammar, weight: FloatArray, least: float) -> BoolArray:
-    """Entries with a likely tag for the word, or the likeliest word for the tag."""
+    """Whether each entry has a probable tag for its word, or the most probable word for its tag."""
     lexicon = grammar.lexicon
     tag = lexicon.entry_tag.astype(np.int64)
     joint = weight * prepare(grammar).plain.visits[grammar.n_phrases + tag]
@@ -181,6 +184,6 @@ def _is_likely(grammar: LatentGrammar, weight: FloatArray, least: float) -> Bool
 
 
 def _normalise(weights: FloatArray, state: IntArray, n_states: int) -> FloatArray:
-    """Weights divided by the sums over each state; a state without any stays without."""
+    """Divide weights by the sum over their state; weights of states whose sum is 0 stay 0."""
     total = _sums(state, weights, n_states)
     return np.asarray(weights / np.where(total > 0, total, 1.0)[state])

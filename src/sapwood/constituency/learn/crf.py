@@ -1,11 +1,10 @@
 """`SpanCRF`: a log-linear model of trees given their sentences.
 
-1. The plain grammar prunes the chart of every training sentence; the right tree is always kept.
-2. AdaGrad follows the gradient of log p(right tree | sentence, chart), sentence by sentence.
+1. The plain grammar prunes the chart of every training sentence; the gold tree is always kept.
+2. AdaGrad maximises log p(gold tree | sentence, chart), with one step per sentence.
 3. The weights are averaged over the last half of the passes.
 
-Few passes and the average keep it from fitting the training trees too well; shrinking the weights
-instead (L2) cost accuracy.
+Few passes and the averaged weights prevent overfitting; L2 regularisation instead lowered accuracy.
 """
 
 from __future__ import annotations
@@ -41,16 +40,16 @@ if TYPE_CHECKING:
 
 TABLE_BITS = 22  # four million weights: at 2^20 collisions already cost accuracy
 FAMILIAR_WORD = 2  # words seen at least this often are features themselves
-PRUNING = 1e-3  # posterior under the plain grammar below which the charts are pruned
-CHART_RULE_BYTES = 3.2  # bytes for each token and rule, for the estimate of memory
-FEW_TREES = 50  # whose charts are made in one go
-CHARTS_COST = 2  # passes that take about as long as making the charts
+PRUNING = 1e-3  # chart items with a lower posterior under the plain grammar are pruned
+CHART_RULE_BYTES = 3.2  # bytes per token and rule, for the estimate of memory
+FEW_TREES = 50  # charts of at most this many trees are computed in one batch
+CHARTS_COST = 2  # computing the charts takes about as long as this many passes
 
 
 class SpanCRF(OnPlainGrammar):
-    """A conditional model: features of spans in the plain grammar's pruned charts.
+    """Conditional random field over trees: features of spans in the plain grammar's pruned charts.
 
-    Threads prune the charts; learning itself runs on one.
+    The charts are pruned in parallel; the weights are learnt in one thread.
 
     Attributes
     ----------
@@ -93,7 +92,7 @@ class SpanCRF(OnPlainGrammar):
         return self
 
     def _learnt(self, examples: list[_Example], size: int) -> FloatArray:
-        """Learn the weights, averaged over the last half of the passes."""
+        """Return the learnt weights, averaged over the last half of the passes."""
 
         def note(iteration: int, log_likelihood: float) -> None:
             self.info_.history.append({"log_likelihood": log_likelihood})
@@ -104,7 +103,7 @@ class SpanCRF(OnPlainGrammar):
 
 
 class _Example(NamedTuple):
-    """A training sentence: its forest, its features, and which items and edges are right."""
+    """A training sentence: forest, features, and the items and hyperedges of the gold tree."""
 
     forest: Forest
     roots: npt.NDArray[np.int64]
@@ -121,7 +120,7 @@ def _examples_of(bank: Treebank, model: FeatureGrammar) -> list[_Example]:
 
 
 def _example(prepared: PreparedGrammar, bank: Treebank, tree: int) -> _Example | None:
-    """None for one-word sentences, and where a rare tag of a word is not in the lexicon."""
+    """Return the example of a tree; None for one word, or if the lexicon lacks a tag of a word."""
     words = bank.words(tree)
     if len(words) == 1:
         return None
@@ -135,7 +134,7 @@ def _example(prepared: PreparedGrammar, bank: Treebank, tree: int) -> _Example |
 
 
 def _step(example: _Example, table: WeightTable, rate: float) -> float:
-    """One gradient step; the log-likelihood of the right tree before it."""
+    """Do one gradient step, and return the log-likelihood of the gold tree before the step."""
     from sapwood.constituency.parse.kernels import span_features as kernel
     from sapwood.core.kernels.adagrad import adagrad_rows
 

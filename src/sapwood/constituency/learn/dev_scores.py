@@ -1,13 +1,14 @@
-"""Scores on dev trees: of a model, of the iterations of EM, and of mixes of an ensemble's members.
+"""Scores on dev trees, for a model, the iterations of EM, and mixes of an ensemble's members.
 
-Expected F1 needs no more of a member than the posteriors of brackets. `MixScorer` therefore runs
+Expected F1 depends only on the bracket posteriors of the members. `MixScorer` therefore runs
 each member over the dev sentences once, and decodes any mix of members from these posteriors.
 
 Notation
 --------
     P[k, c]    posterior of bracket c of a sentence under member k
 
-Mixes of grammars are decoded in the chart of the first; with a network, all trees are candidates.
+Mixes of grammars are decoded in the chart of the first grammar. Mixes with a network are decoded
+over all trees.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from sapwood.execute import Engine
 
 WEIGHT_STEPS, WEIGHT_RATE = 300, 5.0  # gradient steps on weights: converged to the third digit
-LEAST_PROBABILITY = 1e-4  # probabilities closer to 0 or 1 count as this, so that the loss is finite
+LEAST_PROBABILITY = 1e-4  # probabilities are clipped to this distance from 0 and 1 in the loss
 
 
 def clean_dev_trees(gold: Sequence[Tree]) -> list[Tree]:
@@ -76,7 +77,7 @@ def clean_dev_trees(gold: Sequence[Tree]) -> list[Tree]:
 def pruned_charts(
     member: Member, trees: Sequence[Tree], jobs: int
 ) -> list[ForestPosteriors | None]:
-    """Pruned charts of the trees' sentences; None for one word, and without a parse."""
+    """Return the pruned charts of the trees' sentences; None for one word, and without a parse."""
     prepared = prepare(member)
 
     def chart(tree: Tree) -> ForestPosteriors | None:
@@ -128,11 +129,11 @@ class DevSet:
 
 @dataclass(frozen=True, eq=False)
 class DevScores:
-    """Scores of a model on dev trees, as `sapwood parse` and `sapwood evaluate` give them."""
+    """Scores of a model on dev trees, equal to those of `sapwood parse` and `sapwood evaluate`."""
 
-    report: BracketingReport  # EVALB's figures
+    report: BracketingReport  # scores as computed by EVALB
     fallbacks: int  # sentences without a parse
-    # of parsing, on the clock and of all threads together
+    # of parsing: wall time, and CPU time of all threads together
     seconds: float
     cpu_seconds: float
 
@@ -148,7 +149,7 @@ class DevScores:
 
 
 def score_on_dev(model: Model, gold: Sequence[Tree], jobs: Engine | int = 1) -> DevScores:
-    """Parse the sentences of gold trees, and score the parses against the trees."""
+    """Parse the sentences of gold trees, and return the scores of the parses."""
     parser = Parser(model)
     wall, cpu = perf_counter(), process_time()
     found = parser.parse_many((tree.words() for tree in gold), jobs=jobs)
@@ -167,11 +168,12 @@ class _Sentence:
     chart
         None for a sentence of one word, or without a parse.
     rows
-        The labels of its items.
+        The labels of the chart's items.
     brackets
-        P[k], by member.
+        P[k] of each member.
     scores
-        EVALB's row of every tree that some mix has given the sentence: most mixes agree.
+        EVALB scores of every tree that a mix has predicted for the sentence. Most mixes predict the
+        same tree, so that few trees are scored.
     """
 
     gold: Tree
@@ -182,7 +184,7 @@ class _Sentence:
     scores: dict[Hashable, SentenceScore] = field(default_factory=dict)
 
     def mix(self, weights: FloatArray, sharpness: float) -> BracketPosteriors:
-        """Posteriors of a mix of the members that found a parse."""
+        """Return the bracket posteriors of a mix; members without a parse are left out."""
         voting = [k for k, one in enumerate(self.brackets) if weights[k] > 0 and len(one.code)]
         if not voting:
             return NO_BRACKETS
@@ -192,7 +194,7 @@ class _Sentence:
 
 
 class _Charts(NamedTuple):
-    """Charts that all members of a group share, and the seconds that they took."""
+    """The charts that a group of members has in common, and the seconds it took to compute them."""
 
     owner: LatentGrammar
     charts: list[ForestPosteriors | None]
@@ -200,14 +202,14 @@ class _Charts(NamedTuple):
 
 
 class MixScorer:
-    """Dev trees with every member's bracket posteriors, which score any mix of the members.
+    """The bracket posteriors of every member on the dev trees, from which any mix can be scored.
 
     Parameters
     ----------
     gold
         Trees that are not in the training data.
     first
-        The member whose symbols and chart the trees are made of; add it like any other.
+        The member whose symbols and charts the output trees use. It has to be added like any other.
     jobs
         Threads; 0 means all cores.
     """
@@ -220,9 +222,9 @@ class MixScorer:
         self.n_members = 0
         self._is_network: list[bool] = []
         self._grammars: list[LatentGrammar] = []
-        self.f1_seconds = 0.0  # of the slowest of all mixes so far
+        self.f1_seconds = 0.0  # seconds of scoring the slowest mix so far
         self._groups: list[_Charts] = []
-        self._member_seconds: list[tuple[int, float]] = []  # group and seconds
+        self._member_seconds: list[tuple[int, float]] = []  # group and seconds of each member
         table = self._table(first)
 
         def sentence(tree: Tree, chart: ForestPosteriors | None) -> _Sentence:
@@ -241,7 +243,7 @@ class MixScorer:
         return label_table(grammar.symbols, grammar.n_phrases, self.numbers)
 
     def _group_of(self, member: Member) -> int:
-        """Index of the group whose charts, pruned by its plain grammar, a member shares."""
+        """Return the index of the group of members that have the same plain grammar."""
         grammar = member.chart_grammar
         for place, group in enumerate(self._groups):
             if shares_chart(group.owner, grammar):
@@ -252,19 +254,19 @@ class MixScorer:
         return len(self._groups) - 1
 
     def seconds_of(self, members: Sequence[int]) -> float:
-        """Seconds that charts and posteriors of members took: parsing takes no longer."""
+        """Seconds spent on the members' charts and posteriors; parsing takes no longer."""
         asked = [self._member_seconds[k] for k in members]
         charts = sum(self._groups[k].seconds for k in {place for place, _ in asked if place >= 0})
         return charts + sum(seconds for _, seconds in asked)
 
     def seconds_of_one_more(self, *, has_charts: bool) -> float:
-        """Expected seconds of one more member; fewer where it can share charts."""
+        """Expected seconds to add one more member; fewer if its group has charts already."""
         posteriors = float(np.mean([seconds for _, seconds in self._member_seconds]))
         charts = float(np.mean([group.seconds for group in self._groups]))
         return posteriors if has_charts else posteriors + charts
 
     def add(self, member: Member) -> None:
-        """Compute a member's posteriors of all brackets of the dev sentences."""
+        """Add a member: compute its posteriors of all brackets of the dev sentences."""
         table, place = self._table(member), -1
         if member.has_rules:
             place = self._group_of(member)
@@ -305,16 +307,16 @@ class MixScorer:
         weights: FloatArray | None = None,
         sharpness: float = 1.0,
     ) -> float:
-        """F1 of some members, of equal weight unless weights are given."""
+        """F1 of a mix of some members, with equal weights unless weights are given."""
         everyone = np.zeros(self.n_members)
         everyone[list(members)] = 1.0 if weights is None else weights
         return self.f1(everyone, sharpness)
 
     def likely_weights(self, members: Sequence[int]) -> FloatArray:
-        """Weights of members that make right brackets probable and wrong ones improbable.
+        """Return the ensemble weights that minimise the log-loss of the dev brackets.
 
-        Minimises the log-loss of all brackets of all dev sentences, a convex function of the
-        weights, by exponentiated gradient steps.
+        The log-loss of all brackets of all dev sentences is a convex function of the weights. It is
+        minimised by exponentiated gradient steps.
         """
         everything, is_right = self._all_brackets()
         posterior = everything[list(members)]
@@ -328,7 +330,7 @@ class MixScorer:
         return w
 
     def likely_sharpness(self, members: Sequence[int], weights: FloatArray) -> float:
-        """Return the sharpness that makes the gold brackets most probable, see `Ensemble`."""
+        """Return the sharpness that minimises the log-loss of the dev brackets; see `Ensemble`."""
         from scipy.optimize import minimize_scalar
 
         everything, is_right = self._all_brackets()
@@ -343,7 +345,7 @@ class MixScorer:
         return float(minimize_scalar(loss, bounds=(0.5, 3.0), method="bounded").x)
 
     def _all_brackets(self) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-        """P of all brackets, [n_members, n_brackets], and which of them the gold trees have."""
+        """P of all brackets, [n_members, n_brackets], and whether each one is in the gold trees."""
         columns, right = [np.empty((self.n_members, 0))], [np.empty(0, np.bool_)]
         for sentence, tree in zip(self.sentences, self.gold, strict=True):
             if sentence.rows is None:
@@ -361,9 +363,10 @@ class MixScorer:
         return [(2 * x * (n + 1) + i) * (n + 1) + j for x, i, j in known if x is not None]
 
     def f1(self, weights: Sequence[float] | FloatArray, sharpness: float = 1.0) -> float:
-        """EVALB's F1, in percent, of the members mixed with these weights.
+        """EVALB's F1, in percent, of a mix of the members with these weights.
 
-        That of a parser that prunes nothing between the members (`Parser(mix, middle=0)`).
+        The score equals that of a parser without the intermediate pruning (`Parser(mix,
+        middle=0)`).
         """
         began, weights = process_time(), np.asarray(weights, float) / np.sum(weights)
         has_network = bool(weights[self._is_network].any())
@@ -374,14 +377,14 @@ class MixScorer:
     def scores(
         self, weights: FloatArray, sharpness: float = 1.0, *, is_unconstrained: bool
     ) -> list[SentenceScore]:
-        """EVALB's rows of the dev sentences, parsed by a mix.
+        """EVALB's scores of every dev sentence, parsed by a mix.
 
         Parameters
         ----------
         weights
-            Of each member; they sum to 1.
+            The ensemble weight of each member; they sum to 1.
         is_unconstrained
-            Whether all trees over the words are candidates, as with a network, or those in the
+            Whether the mix is decoded over all trees, as with a network, or over the trees in the
             chart of the first member.
         """
         names, chains = (
@@ -408,7 +411,7 @@ class MixScorer:
 
 
 def _best_nodes(sentence: _Sentence, mix: BracketPosteriors) -> Nodes | None:
-    """The tree of highest expected F1 under a mix; None for one word, or without a parse."""
+    """Return the tree of highest expected F1 under a mix; None for one word, or without a parse."""
     chart, rows = sentence.chart, sentence.rows
     if chart is None or rows is None:
         return None

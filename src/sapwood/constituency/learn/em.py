@@ -2,14 +2,16 @@
 
 Two starts:
 
-- **split** (Petrov et al. 2006): begin with one state a symbol; split every state in two with 1 %
-  noise, run EM, and so on to 2, 4, 8, 16, ... states. States are pulled towards their siblings'
-  mean after every step. Optionally, the splits that gained least are undone after each round.
+- **split** (Petrov et al. 2006): begin with one state per symbol; split every state in two with 1 %
+  noise, run EM, and repeat for 2, 4, 8, 16, ... states. After every M-step, the states of a symbol
+  are shrunk towards their mean. Optionally, the splits that raised the likelihood least are merged
+  after each level.
 - **matsuzaki** (Matsuzaki et al. 2005): all states at once, treebank frequencies times exp(u) with
   u uniform between -ln 3 and ln 3.
 
-`run_treebank_em` also runs the last EM iterations of other learners, from a start that they give.
-A checkpoint has everything that a training needs to go on as if it had never stopped.
+`run_treebank_em` also runs the final EM iterations of other learners, from their initial
+parameters. A checkpoint holds the whole state of a training: a resumed training gives the same
+grammar as one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -62,8 +64,8 @@ from sapwood.corpora.tree import Tree
 
 STARTS = ("split", "matsuzaki")
 NOT_SPLIT = np.empty(0, np.int64)
-# For the estimate of memory: bytes of a sorted node, and copies of all probabilities that EM holds
-# at once, besides one for each thread.
+# For the estimate of memory: bytes per sorted node, and the copies of all probabilities that EM
+# holds at once, in addition to one per thread.
 SORTED_NODE_BYTES, PARAMETER_COPIES = 200, 8
 
 
@@ -78,7 +80,7 @@ class Stage(NamedTuple):
 class EMSettings(NamedTuple):
     """Settings of the EM iterations; see the parameters of `EMLPCFG`."""
 
-    learner: dict[str, Any]  # parameters of the learner; a checkpoint is only good for the same
+    learner: dict[str, Any]  # parameters of the learner; a checkpoint with others is refused
     rule_smoothing: float
     word_smoothing: float
     merge: float = 0.0
@@ -99,7 +101,7 @@ def em_settings(
 
 
 class EMLPCFG(StateParameters, EMParameters, OnPlainGrammar):
-    """Latent-variable PCFG by EM, with true probabilities.
+    """Latent-variable PCFG, estimated by EM; its weights are probabilities.
 
     A label with n nodes gets at most n / 20 states.
 
@@ -137,8 +139,7 @@ class EMLPCFG(StateParameters, EMParameters, OnPlainGrammar):
         Parameters
         ----------
         held
-            Trees apart from the treebank; the iteration of the last level that parses them best is
-            kept.
+            Held-out trees, which choose the iteration of the last level with the highest F1.
         """
         data = self._prepare(bank)
         start = TrainingTrees(data).plain_parameters()
@@ -153,11 +154,11 @@ class EMLPCFG(StateParameters, EMParameters, OnPlainGrammar):
         return self
 
     def memory_needed(self, data: TrainingData) -> float:
-        """Estimate the bytes that EM takes, besides the packed trees."""
+        """Estimate the bytes that EM needs in addition to the packed trees."""
         return em_bytes(data, self.n_states)
 
     def schedule(self) -> list[Stage]:
-        """The stages of a training: doubled states level by level, or all at once."""
+        """Return the stages of a training: states doubled level by level, or all states at once."""
         if self.start == "matsuzaki":
             return [Stage("matsuzaki", self.n_states, self.iterations)]
         doubled = [2**k for k in range(1, 9) if 2**k < self.n_states]
@@ -170,7 +171,7 @@ class EMLPCFG(StateParameters, EMParameters, OnPlainGrammar):
 
 
 def em_bytes(data: TrainingData, n_states: int) -> float:
-    """Estimate the bytes that EM needs, given the largest number of states of a label."""
+    """Estimate the bytes that EM needs for at most `n_states` states per label."""
     m = np.minimum(n_states, np.maximum(1, data.counts.symbols // NODES_PER_STATE))
     pair_tag = len(data.inventory.phrases) + data.counts.pairs // len(data.inventory.words)
     numbers = float(m[data.inventory.rules.astype(np.int64)].prod(axis=1).sum())
@@ -187,23 +188,23 @@ def run_treebank_em(
     dev: Sequence[Tree] | None = None,
     record: Mapping[str, Any] | None = None,
 ) -> tuple[LatentGrammar, Info]:
-    """Run EM over all stages, going on from a checkpoint where there is one.
+    """Run EM through all stages, starting from a checkpoint if there is one.
 
     Parameters
     ----------
     schedule
-        Without any stage, the grammar is that of the start.
+        The stages. An empty schedule returns the grammar of `start`.
     dev
-        Trees apart from the treebank; the iteration of the last stage that parses them best is
-        kept.
+        Held-out trees, which choose the iteration of the last stage with the highest F1.
 
     Returns
     -------
     tuple
-        The grammar, whose record is the given one with the iterations; and an `Info`: its
-        history has log-likelihoods before every M-step and the most states of a symbol (`states`);
-        `dev_f1` are pairs of the number of iterations done and the F1 then, and
-        `grading_cpu_seconds` the processor seconds, over all threads, that finding them took.
+        The grammar, whose record is `record` with the number of iterations added, and an `Info`.
+        The history of the `Info` has the log-likelihood before every M-step and the largest number
+        of states of a symbol (`states`). `dev_f1` lists pairs of a number of iterations and the F1
+        after them. `grading_cpu_seconds` is the CPU time of scoring on dev trees, summed over all
+        threads.
     """
     em = _TreebankEM(data, schedule, settings, dev if schedule else None)
     now = em.run(start)
@@ -216,7 +217,7 @@ def run_treebank_em(
     em.note_time(info)
     header: dict[str, Any] = {**(record or {}), "iterations": info.iterations}
     header |= {"log_likelihood": info.log_likelihoods[-1]} if info.iterations else {}
-    # parameters that dev trees chose are kept as they are: to merge them would change their F1
+    # parameters chosen on dev trees are not merged, since merging would change their F1
     if info.extra["dev_f1"]:
         header["best_iteration"] = info.best_iteration
     elif any(stage.change == "split" for stage in schedule):
@@ -227,10 +228,10 @@ def run_treebank_em(
 
 
 def _has_settled(tolerance: float) -> Callable[[Sequence[float]], bool] | None:
-    """Return a test whether the likelihood hardly rises any more; None for no test.
+    """Return the convergence test for the log-likelihoods of a level; None for tolerance 0.
 
-    Compared with the level's own rise: after a split it is slow at first, since copies differ by
-    their noise only.
+    The last rise is compared with the rise over the whole level. The likelihood rises slowly just
+    after a split, since the copies of a state differ only by their noise.
     """
     if tolerance == 0.0:
         return None
@@ -240,7 +241,7 @@ def _has_settled(tolerance: float) -> Callable[[Sequence[float]], bool] | None:
 
 
 class _TreebankEM:
-    """One training: its trees, its dev trees where there are any, and its checkpoint."""
+    """One training run: its trees, its dev trees if there are any, and its checkpoint."""
 
     def __init__(
         self,
@@ -252,19 +253,19 @@ class _TreebankEM:
         self.data, self.trees = data, TrainingTrees(data)
         self.schedule, self.settings = schedule, settings
         self.began = perf_counter()
-        self.grading_seconds = self.grading_cpu_seconds = 0.0  # charts included
+        self.grading_seconds = self.grading_cpu_seconds = 0.0  # including the charts
         with self._grading():
             self.dev = None if dev is None else DevSet(dev, data.grammar, data.engine.jobs_here)
         self.path = Path(settings.checkpoint) if settings.checkpoint and schedule else None
 
     def run(self, start: LatentParameters) -> Progress:
-        """EM through all stages, from a start or from where a checkpoint stopped."""
+        """Run EM through all stages, from the initial parameters or from the checkpoint."""
         now = self._resume()
         if now is None:
             rng = np.random.default_rng(self.settings.seed)
             now = Progress(start, 0, 0, NOT_SPLIT, rng, Info(extra={"dev_f1": []}))
             now = self._change_states(now) if self.schedule else now
-        # iterations before each stage
+        # number of iterations before each stage
         ends = starts_of([stage.iterations for stage in self.schedule]).tolist()
         with step("EM", total=ends[-1], unit="iteration") as advance:
             while now.stage < len(self.schedule):
@@ -278,7 +279,7 @@ class _TreebankEM:
         return now
 
     def _run_stage(self, now: Progress, advance: Callable[[int], None]) -> Progress:
-        """All iterations of a stage, each an E-step and an M-step."""
+        """Run all iterations of a stage, each one an E-step and an M-step."""
         stage, settings, info = self.schedule[now.stage], self.settings, now.info
         smoothing = settings.rule_smoothing, settings.word_smoothing
         is_graded = self.dev is not None and now.stage + 1 == len(self.schedule)
@@ -318,7 +319,7 @@ class _TreebankEM:
             self._save(standing(run.parameters, run, len(run.values)))
 
         run = run_em(steps, began, stop, listen=listen, save=save if self.path else None)
-        # the last M-step of a stage follows its last E-step
+        # a stage ends with an M-step
         parameters = steps.maximise(run.parameters, run.counts)
         over = standing(parameters, run, stage.iterations)
         if now.stage + 1 == len(self.schedule):
@@ -339,7 +340,7 @@ class _TreebankEM:
         return now
 
     def grade(self, info: Info, parameters: LatentParameters, counts: ExpectedCounts) -> float:
-        """The F1 of some parameters on dev trees."""
+        """Return the F1 of parameters on the dev trees, and add it to `info`."""
         assert self.dev is not None
         with self._grading():
             model = latent_grammar(self.data, self.trees.pairs, parameters, counts, {})
@@ -356,7 +357,7 @@ class _TreebankEM:
         self.grading_cpu_seconds += process_time() - cpu
 
     def note_time(self, info: Info) -> None:
-        """Note the time of a training, and how much of it was scoring."""
+        """Record the time of training, and the time of scoring apart from it."""
         info.seconds["em"] = round(perf_counter() - self.began - self.grading_seconds, 3)
         info.extra["grading_cpu_seconds"] = self.grading_cpu_seconds
         if self.dev is not None:
@@ -364,7 +365,7 @@ class _TreebankEM:
 
     @cached_property
     def _fingerprint(self) -> dict[str, Any]:
-        """Return what two trainings must have in common to share a checkpoint."""
+        """Return the settings and sizes in which a training must agree with its checkpoint."""
         gold = "" if self.dev is None else "\n".join(map(str, self.dev.gold))
         return {
             "learner": self.settings.learner, "schedule": [list(stage) for stage in self.schedule],
@@ -372,7 +373,7 @@ class _TreebankEM:
         }  # fmt: skip
 
     def _resume(self) -> Progress | None:
-        """Read the checkpoint of an earlier run of this training, where there is one."""
+        """Read the checkpoint of an earlier run of this training; None if there is none."""
         if self.path is None:
             return None
         plain = self.trees.plain_parameters()
@@ -383,19 +384,19 @@ class _TreebankEM:
             save_checkpoint(self.path, now, self._fingerprint)
 
 
-CHECKPOINT = "EM checkpoint"  # the kind of file, as its header says
+CHECKPOINT = "EM checkpoint"  # the kind of file, which its header names
 _ARRAYS = ("n_states", "root", "rules", "words")
 
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """The state of a training by EM between two iterations."""
+    """The state of a training by EM after an iteration."""
 
     parameters: LatentParameters
-    # which stage of the schedule, and how many of its iterations are done
+    # index of the stage in the schedule, and the number of its finished iterations
     stage: int
     iteration: int
-    # the state before the last split that each state comes from; empty when nothing was split
+    # for each state, the state before the last split that it was copied from; empty without a split
     origin: IntArray
     rng: np.random.Generator
     info: Info
@@ -403,7 +404,7 @@ class Progress:
 
 
 def save_checkpoint(path: Path, progress: Progress, settings: dict[str, Any]) -> None:
-    """Write a checkpoint atomically: the whole file, or none."""
+    """Write a checkpoint atomically: the file is replaced as a whole, or not at all."""
     from sapwood.core.model_files import digest_of, write_atomically
 
     tensors = {name: getattr(progress.parameters, name) for name in _ARRAYS}
@@ -429,14 +430,14 @@ def load_checkpoint(
     schedule: Sequence[tuple[str, int, int]],
     settings: dict[str, Any],
 ) -> Progress | None:
-    """Read the state of a training from a checkpoint; None when there is no such file.
+    """Read the state of a training from a checkpoint; None if the file does not exist.
 
     Parameters
     ----------
     plain
-        Parameters of the same trees: rules and pairs of tag and word are taken from them.
+        Parameters of the same trees, which give the rules and the pairs of tag and word.
     settings
-        Of this training; a checkpoint of another one is refused.
+        The settings of this training; a checkpoint with other settings is refused.
     """
     if not path.exists():
         return None
@@ -484,7 +485,7 @@ def _progress(
     plain: LatentParameters,
     schedule: Sequence[tuple[str, int, int]],
 ) -> Progress:
-    """Build the state of a training, with all sizes and numbers checked."""
+    """Check the sizes and numbers of a checkpoint, and build the state of the training."""
     stage, iteration = state["stage"], state["iteration"]
     whole = isinstance(stage, int) and isinstance(iteration, int)
     _require(whole and stage in range(len(schedule)), f"there is no stage {stage}")
@@ -500,9 +501,9 @@ def _progress(
         {"states": int(m), "log_likelihood": float(value)}
         for m, value in zip(saved["states"], saved["log_likelihoods"], strict=True)
     ]
-    # lists come back from JSON in the place of tuples
+    # JSON turns tuples into lists
     info = Info(history, extra={"dev_f1": [(int(done), float(f1)) for done, f1 in saved["dev_f1"]]})
-    # a level that settled early counts as finished, so that not all need be there
+    # a level that converged early counts as finished, so that it may have fewer likelihoods
     _require(info.iterations >= min(iteration, 2), "iterations without a likelihood")
     best = _parameters(tensors, "best_", plain) if "best_root" in tensors else None
     _require(best is None or len(info.extra["dev_f1"]) > 0, "best parameters without a dev F1")

@@ -1,9 +1,9 @@
-"""Changes of the hidden states of a grammar: split, merged, joined, and twin states.
+"""Split, merge and join the hidden states of a grammar, and find twin states.
 
 Notation
 --------
-    origin   the state, before the last split, that a state came from; two states of a symbol with
-             the same origin are siblings
+    origin   the state before the last split that a state was copied from; two states of a symbol
+    with the same origin are siblings
     B, D     blocks of states of symbols b and c
     C[r][h, B, D] = sum over p in B and q in D of C[r][h, p, q]        r = a -> b c
 
@@ -12,8 +12,8 @@ and q(x | a, h) = q(x | a, g) for all words x. By induction on the height of a t
 every tree below them the same weight. A grammar that has a block as one state, with the row of any
 of its twins and with the sum of their columns and roots, therefore gives every tree and every
 sentence the same weight as before. The coarsest such blocks come from bisimulation minimisation of
-weighted tree automata (Hogberg, Maletti and May 2007): begin with one block a symbol, and divide
-blocks whose states differ until none does.
+weighted tree automata (Hogberg, Maletti and May 2007): begin with one block per symbol, and divide
+blocks until the states of each block are twins.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from sapwood.core.arrays import FloatArray, IntArray, starts_of
 from sapwood.core.errors import SapwoodValueError
 
 SPLIT_NOISE = 0.01
-# Total variation up to which states are merged after training; benchmarks/twin_states.py: dev F1
+# States within this total variation are merged after training. By benchmarks/twin_states.py, dev F1
 # stays the same, and the log-probability of a dev tree changes by less than 1 in 10,000.
 NEAR_TWINS = 0.03
-TWIN_ROUNDING = 1e-12  # total variation that rounding can explain
+TWIN_ROUNDING = 1e-12  # total variation that rounding errors can cause
 
 
 def split_states(
     parameters: LatentParameters, target: IntArray, rng: np.random.Generator
 ) -> tuple[LatentParameters, IntArray]:
-    """Split states in two, as many as it takes to reach the target of each symbol.
+    """Split states in two until each symbol has its target number of states.
 
     Returns
     -------
-    The new parameters and the origin of every state, symbol by symbol.
+    The new parameters, and the origin of every state in the order of symbols.
     """
     old = []
     for m, wanted in zip(parameters.n_states.tolist(), target.tolist(), strict=True):
@@ -61,7 +61,7 @@ def split_states(
 def matsuzaki_start(
     plain: LatentParameters, target: IntArray, rng: np.random.Generator
 ) -> LatentParameters:
-    """All states at once: treebank frequencies times exp(u), u uniform in [-ln 3, ln 3]."""
+    """Return treebank frequencies times exp(u) for all states, with u uniform in [-ln 3, ln 3]."""
     copied = copy_states(plain, [np.zeros(m, np.int64) for m in target.tolist()], None)
 
     def shake(numbers: FloatArray) -> FloatArray:
@@ -77,15 +77,15 @@ def matsuzaki_start(
 def copy_states(
     given: LatentParameters, old: list[IntArray], rng: np.random.Generator | None
 ) -> LatentParameters:
-    """Give every symbol new states, each a copy of an old one.
+    """Return parameters whose states are copies of old states.
 
     Parameters
     ----------
     old
-        For each symbol, the old state that each new state copies. A child's old state shares its
-        probability among its copies.
+        For each symbol, the old state that each new state copies. The probability of a child's old
+        state is divided among its copies.
     rng
-        Of the noise of 1 % that makes copies differ; None for none.
+        Generator of the noise of 1 % that makes copies differ; None for exact copies.
     """
     copies = [
         np.bincount(states, minlength=m)
@@ -108,19 +108,19 @@ def copy_states(
 def join_states(
     given: LatentParameters, joined: list[IntArray], weight: FloatArray
 ) -> LatentParameters:
-    """Join states of symbols: a joined state behaves as its parts do on average.
+    """Join states of symbols; a joined state has the weighted mean of its parts.
 
     Parameters
     ----------
     joined
         For each symbol, the new state that each old state becomes part of.
     weight : [sum of n_states]
-        How frequent each old state is, within its symbol.
+        The relative frequency of each old state among the states of its symbol.
     """
-    new, share = [], []  # membership [old, new], and the same with columns that sum to 1
+    new, share = [], []  # membership [old, new], and membership with columns that sum to 1
     for states, w in zip(joined, np.split(weight, given.state_start[1:-1]), strict=True):
         member = np.eye(int(states.max()) + 1)[states]
-        weighted = member * np.maximum(w, 1e-300)[:, None]  # states nobody uses still have a mean
+        weighted = member * np.maximum(w, 1e-300)[:, None]  # unused states still have a mean
         new.append(member)
         share.append(weighted / weighted.sum(axis=0))
     tensors = [
@@ -135,7 +135,7 @@ def join_states(
 
 
 def sibling_pairs(parameters: LatentParameters, origin: IntArray) -> IntArray:
-    """Symbol and both states of all siblings, shape [n_pairs, 3]; siblings are neighbours."""
+    """Return symbol and both states of all siblings, [n_pairs, 3]; siblings are adjacent states."""
     symbol = np.repeat(np.arange(len(parameters.n_states)), parameters.n_states)
     first = np.flatnonzero((origin[1:] == origin[:-1]) & (symbol[1:] == symbol[:-1]))
     state = first - parameters.state_start[symbol[first]]
@@ -145,7 +145,7 @@ def sibling_pairs(parameters: LatentParameters, origin: IntArray) -> IntArray:
 def merge_siblings(
     trees: TrainingTrees, parameters: LatentParameters, origin: IntArray, fraction: float
 ) -> LatentParameters:
-    """Undo a fraction of the splits, those that gained least (Petrov et al. 2006)."""
+    """Merge the siblings whose split raised the likelihood least (Petrov et al. 2006)."""
     counts = trees.expect(parameters)
     weight = replace(parameters, rules=counts.rules, words=counts.words).state_totals()
     pairs = sibling_pairs(parameters, origin)
@@ -162,13 +162,13 @@ def merge_siblings(
 
 
 def twin_states(grammar: LatentGrammar, tolerance: float = TWIN_ROUNDING) -> list[IntArray]:
-    """Find the blocks of twin states of each symbol, numbered in the order of their first states.
+    """Return the block of twins that each state belongs to, for each symbol.
 
     Parameters
     ----------
     tolerance
-        Total variation, half the sum of absolute differences, up to which a state is a twin of the
-        first state of a block.
+        Largest total variation, half the sum of absolute differences, between a state and the first
+        state of its block. Blocks are numbered in the order of their first states.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def twin_states(grammar: LatentGrammar, tolerance: float = TWIN_ROUNDING) -> lis
 
     Notes
     -----
-    Cost: a few passes over all weights, m(a) times each.
+    Cost: a few passes, each of which reads all weights of a symbol a m(a) times.
     """
     given = _parameters(grammar)
     of_words = [np.zeros((m, m)) for m in grammar.n_states.tolist()]
@@ -194,14 +194,14 @@ def twin_states(grammar: LatentGrammar, tolerance: float = TWIN_ROUNDING) -> lis
 def merge_states(
     grammar: LatentGrammar, blocks: Sequence[IntArray], weight: Sequence[FloatArray]
 ) -> LatentGrammar:
-    """Return the grammar with one state for each block, the weighted mean of its members.
+    """Return the grammar with one state for each block, the weighted mean of the block's states.
 
     Parameters
     ----------
     blocks
-        For each symbol, the block of each state; exact for those of `twin_states`.
+        For each symbol, the block of each state. Blocks of `twin_states` keep all probabilities.
     weight
-        For each symbol, the frequency of each state; without effect where states are equal.
+        For each symbol, the frequency of each state; it has no effect if the states are equal.
     """
     joined = join_states(_parameters(grammar), list(blocks), np.concatenate(list(weight)))
     sizes = joined.n_states[grammar.n_phrases + grammar.lexicon.entry_tag.astype(np.int64)]
@@ -229,13 +229,13 @@ def _parameters(grammar: LatentGrammar) -> LatentParameters:
 def _distances(
     given: LatentParameters, blocks: Sequence[IntArray], of_words: Sequence[FloatArray]
 ) -> list[FloatArray]:
-    """Total variation between possible twins of each symbol, children's states in blocks."""
+    """Total variation between states of a block, with the children's states summed by block."""
     from scipy.spatial.distance import cdist
 
     member = [np.eye(int(block.max()) + 1)[block] for block in blocks]
     found = [words.copy() for words in of_words]
     rows: list[list[FloatArray]] = [[] for _ in blocks]
-    is_divided = [len(block) == block.max() + 1 for block in blocks]  # no two states in a block
+    is_divided = [len(block) == block.max() + 1 for block in blocks]  # every block has one state
     for (a, b, c), tensor in given.tensors():
         if not is_divided[a]:
             in_blocks = member[b].T @ (tensor @ member[c])
@@ -268,7 +268,7 @@ def _divide(
 def merge_twins(
     data: TrainingData, pairs: IntArray, parameters: LatentParameters, counts: ExpectedCounts
 ) -> tuple[LatentParameters, ExpectedCounts]:
-    """Join states that are almost equal: undo the splits that gained nothing."""
+    """Join states that are almost equal, which undoes splits without effect."""
     blocks = twin_states(latent_grammar(data, pairs, parameters, counts, {}), NEAR_TWINS)
     counted = replace(parameters, rules=counts.rules, words=counts.words)
     member = [np.eye(int(block.max()) + 1)[block] for block in blocks]

@@ -10,9 +10,9 @@ Notation
     P(h | a, x) = (e(a, x, h) + u P(h | a, class of x)) / (n(a, x) + u)
     q(x | a, h) = q(x | a) P(h | a, x) / P(h | a)
 
-EM knows only the pairs of tag and word that were seen. The grammar that is made of its parameters
-reads any word: the plain lexicon says how probable a word is with a tag, and P(h | a, x) divides
-that probability among the states.
+EM has parameters only for the pairs of tag and word in the training trees. The final grammar
+accepts any word: the plain lexicon gives the probability of a word with a tag, and P(h | a, x)
+divides that probability among the states.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from sapwood.core.arrays import FieldSums, FloatArray, IntArray, ranges, starts_
 from sapwood.core.errors import SapwoodError
 from sapwood.execute import Placed
 
-NODES_PER_STATE = 20  # a label gets no more states than its count divided by this
-CLASS_STRENGTH = 5.0  # u above: pseudo-tokens that a word's class adds to its states
+NODES_PER_STATE = 20  # a label gets at most its count divided by this many states
+CLASS_STRENGTH = 5.0  # u above: pseudo-counts from the class of a word
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +48,11 @@ class LatentParameters:
     root: FloatArray
     rules: FloatArray
     words: FloatArray
-    # where the states of each symbol, the tensor of each rule and the vector of each pair start
+    # offsets of the states of each symbol, the tensor of each rule and the vector of each pair
     state_start: IntArray = field(init=False, repr=False)
     rule_start: IntArray = field(init=False, repr=False)
     word_start: IntArray = field(init=False, repr=False)
-    # these, where they are known
+    # the three offsets, if they are known
     starts: InitVar[tuple[IntArray, ...] | None] = field(default=None, kw_only=True)
 
     def __post_init__(self, starts: tuple[IntArray, ...] | None) -> None:
@@ -66,16 +66,16 @@ class LatentParameters:
     def with_numbers(
         self, root: FloatArray, rules: FloatArray, words: FloatArray
     ) -> LatentParameters:
-        """Other numbers for the same symbols and states."""
+        """Return other numbers for the same symbols and states."""
         starts = self.state_start, self.rule_start, self.word_start
         return replace(self, root=root, rules=rules, words=words, starts=starts)
 
     @cached_property
     def totals(self) -> tuple[FloatArray, FloatArray]:
-        """Sum of all rules, and of all words, of each state."""
+        """Sums of the rules, and of the words, of each state."""
         m, n = self.n_states[self.symbols_of], int(self.state_start[-1])
         first = self.state_start[self.symbols_of[:, 0]]
-        length = np.repeat(m[:, 1] * m[:, 2], m[:, 0])  # of each row [h] of each tensor
+        length = np.repeat(m[:, 1] * m[:, 2], m[:, 0])  # length of each row [h] of each tensor
         starts = np.cumsum(length) - length
         rows = np.add.reduceat(self.rules, starts) if len(starts) else np.empty(0)
         by_rules = np.bincount(ranges(first, first + m[:, 0]), rows, n)
@@ -84,26 +84,26 @@ class LatentParameters:
         return np.asarray(by_rules), np.asarray(np.bincount(of_word, self.words, n))
 
     def state_totals(self) -> FloatArray:
-        """Sum of all rules and words of each state: its expected count, where these are counts."""
+        """Sums of the rules and words of each state: its count, if the numbers are counts."""
         by_rules, by_words = self.totals
         return np.asarray(by_rules + by_words)
 
     def tensors(self) -> Iterator[tuple[list[int], FloatArray]]:
-        """The symbols and the tensor of every rule."""
+        """Iterate over the symbols and the tensor of every rule."""
         for symbols, (first, last) in zip(
             self.symbols_of.tolist(), pairwise(self.rule_start.tolist()), strict=True
         ):
             yield symbols, self.rules[first:last].reshape(self.n_states[symbols])
 
     def emissions(self) -> Iterator[tuple[int, FloatArray]]:
-        """The tag symbol and the vector of every pair of tag and word."""
+        """Iterate over the tag symbol and the vector of every pair of tag and word."""
         for symbol, (first, last) in zip(
             self.symbol_of_pair.tolist(), pairwise(self.word_start.tolist()), strict=True
         ):
             yield symbol, self.words[first:last]
 
     def roots(self) -> Iterator[tuple[int, FloatArray]]:
-        """Every symbol and its vector of roots."""
+        """Iterate over the symbols and their root vectors."""
         for symbol, (first, last) in enumerate(pairwise(self.state_start.tolist())):
             yield symbol, self.root[first:last]
 
@@ -114,39 +114,39 @@ def maximise_tree_counts(
     rules: float = 0.0,
     words: float = 0.0,
 ) -> LatentParameters:
-    """The M-step: divide counts by the total of their state, then smooth, in one pass.
+    """Do the M-step: divide counts by the total of their state, then smooth, in one pass.
 
     Parameters
     ----------
     layout
         Parameters with the same symbols and states.
     counts
-        With `root`, `rules` and `words`, numbers in that layout.
+        Expected counts `root`, `rules` and `words` in that layout.
     rules, words
-        How far states are pulled towards their mean, see `smooth_states`.
+        How strongly states are shrunk towards their mean; see `smooth_states`.
     """
     counted = layout.with_numbers(counts.root, counts.rules, counts.words)
     return _mix(counted, rules, words, _divisors(counted.state_totals()))
 
 
 def normalise(parameters: LatentParameters) -> LatentParameters:
-    """Return the probabilities that the given numbers are proportional to."""
+    """Return the numbers normalised to probabilities."""
     return maximise_tree_counts(parameters, parameters)
 
 
 def smooth_states(parameters: LatentParameters, rules: float, words: float) -> LatentParameters:
-    """Pull the states of each symbol towards their mean (Petrov et al. 2006)."""
+    """Shrink the states of each symbol towards their mean (Petrov et al. 2006)."""
     return _mix(parameters, rules, words, np.ones(int(parameters.state_start[-1])))
 
 
 def _mix(
     given: LatentParameters, rules: float, words: float, before: FloatArray
 ) -> LatentParameters:
-    """Divide each state by `before`, pull states to their mean, and normalise."""
+    """Divide each state by `before`, shrink states towards their mean, and normalise."""
     from sapwood.constituency.learn.kernels.treebank_em import mix_states
 
     m, m_tag = given.n_states[given.symbols_of], given.n_states[given.symbol_of_pair]
-    parents = np.ascontiguousarray(m[:, 0])  # one type of array: the kernel compiles once
+    parents = np.ascontiguousarray(m[:, 0])  # always the same array type: the kernel compiles once
     by_rules, by_words = given.totals
     # the totals of mixed numbers are the mixed totals
     after = _pull_to_mean(given, by_rules / before, rules) + _pull_to_mean(
@@ -165,20 +165,20 @@ def _mix(
 
 
 def _pull_to_mean(given: LatentParameters, total: FloatArray, amount: float) -> FloatArray:
-    """Pull the totals of all states towards the mean over the states of their symbol."""
+    """Shrink the totals of all states towards the mean over the states of their symbol."""
     mean = np.add.reduceat(total, given.state_start[:-1]) / given.n_states
     return np.asarray((1.0 - amount) * total + amount * np.repeat(mean, given.n_states))
 
 
 def _divisors(total: FloatArray) -> FloatArray:
-    """Replace the totals of unused states by 1, so that they can be divided by."""
+    """Return the totals, with those of unused states replaced by 1."""
     return np.where(total >= np.finfo(float).tiny, total, 1.0)
 
 
 class Groups(NamedTuple):
-    """Nodes of phrases grouped by rule, with the start of each group and the end of the last.
+    """Nodes of phrases grouped by rule, with the offsets of the groups.
 
-    No node of a group lies below another, unless the groups are whole rules.
+    No node of a group is a descendant of another, unless a group holds all nodes of a rule.
     """
 
     nodes: IntArray
@@ -186,10 +186,10 @@ class Groups(NamedTuple):
 
 
 class SortedTrees:
-    """Trees with their nodes sorted for the kernels; made once, used in every iteration."""
+    """Trees with their nodes sorted for the kernels; sorted once, and used in every iteration."""
 
     def __init__(self, bank: Treebank, pairs: IntArray) -> None:
-        """Index the trees of a shard."""
+        """Sort the nodes of a shard."""
         from sapwood.constituency.learn.kernels.treebank_em import heights_and_depths
 
         table = NodeTable(bank)
@@ -229,11 +229,11 @@ class ExpectedCounts(FieldSums):
     rules: FloatArray
     words: FloatArray
     root: FloatArray
-    log_likelihood: float  # of the trees, under the parameters that the counts were taken with
+    log_likelihood: float  # of the trees, under the parameters of the E-step
 
     @classmethod
     def of(cls, shard: SortedTrees, parameters: LatentParameters) -> ExpectedCounts:
-        """The E-step on one shard."""
+        """Do the E-step on one shard."""
         from sapwood.constituency.learn.kernels import treebank_em as kernel
 
         g, t = parameters, shard
@@ -256,7 +256,7 @@ def _leaf_starts(shard: SortedTrees, parameters: LatentParameters) -> IntArray:
 def inside_outside_vectors(
     shard: SortedTrees, parameters: LatentParameters
 ) -> tuple[FloatArray, FloatArray, FloatArray, float, FloatArray]:
-    """Inside and outside vectors of all nodes, with scales, log-likelihood and root counts."""
+    """Return inside and outside vectors of all nodes, scales, log-likelihood and root counts."""
     from sapwood.constituency.learn.kernels import treebank_em as kernel
 
     g, t = parameters, shard
@@ -285,14 +285,14 @@ def inside_outside_vectors(
 def state_merge_losses(
     shard: SortedTrees, parameters: LatentParameters, pairs: IntArray, fraction: FloatArray
 ) -> FloatArray:
-    """Estimate the log-likelihood that one shard loses if each pair of states alone is joined.
+    """Estimate the loss of log-likelihood of one shard for each pair of states, joined alone.
 
     Parameters
     ----------
     pairs : [n_pairs, 3]
         Symbol and two of its states, in the order of the symbols.
     fraction : [n_pairs]
-        Relative frequency of the first state among the two.
+        Relative frequency of the first state, given that the state is one of the two.
     """
     from sapwood.constituency.learn.kernels import treebank_em as kernel
 
@@ -313,7 +313,7 @@ class TrainingTrees:
         Sorted codes `tag * n_words + word` of the pairs of tag and word.
     symbol_of_pair : [n_pairs]
     limit : [n_symbols]
-        Largest number of states of each label, given how many nodes it has.
+        Largest number of states of each label, which depends on its number of nodes.
     """
 
     def __init__(self, data: TrainingData) -> None:
@@ -338,13 +338,13 @@ class TrainingTrees:
         )  # fmt: skip
 
     def expect(self, parameters: LatentParameters) -> ExpectedCounts:
-        """The E-step over all shards."""
+        """Do the E-step over all shards."""
         return self.engine.total(ExpectedCounts.of, self.shards, parameters)
 
     def merge_losses(
         self, parameters: LatentParameters, pairs: IntArray, fraction: FloatArray
     ) -> FloatArray:
-        """Estimate the log-likelihood lost over all shards, see `state_merge_losses`."""
+        """Estimate the loss of log-likelihood over all shards; see `state_merge_losses`."""
         return self.engine.total(state_merge_losses, self.shards, parameters, pairs, fraction)
 
 
@@ -355,7 +355,7 @@ def latent_grammar(
     counts: ExpectedCounts,
     record: dict[str, Any],
 ) -> LatentGrammar:
-    """Make a grammar of estimated probabilities, with a lexicon that reads any word.
+    """Return the grammar of estimated probabilities, with a lexicon for any word.
 
     `pairs` are codes `tag * n_words + word` of the pairs in `parameters.words`.
     """
@@ -389,7 +389,7 @@ def _lexicon(
 def _state_posteriors(
     data: TrainingData, expected: FloatArray, tag: IntArray, word: IntArray
 ) -> FloatArray:
-    """P(h | a, x) for every entry of the lexicon, shape [n_entries, m]."""
+    """Return P(h | a, x) for every entry of the lexicon, shape [n_entries, m]."""
     classes, lexicon = data.classes, data.grammar.lexicon
 
     by_tag = sum_rows(expected, tag, len(data.grammar.tags))
@@ -397,7 +397,7 @@ def _state_posteriors(
     entry_tag = lexicon.entry_tag.astype(np.int64)
 
     def posteriors(rows: IntArray, prior: FloatArray) -> FloatArray:
-        """Smooth the expected states of the pairs that fall into each entry towards a prior."""
+        """Sum the expected states of each entry's pairs, and smooth them towards a prior."""
         entry = lexicon.find_entries(rows, tag)
         total = sum_rows(expected[entry >= 0], entry[entry >= 0], len(lexicon.entry_tag))
         n = total.sum(axis=1, keepdims=True)
@@ -406,7 +406,7 @@ def _state_posteriors(
     class_row = classes.class_of_word[0]
     of_class = posteriors(class_row[word], tag_prior[entry_tag])
     entry_row = lexicon.entry_row
-    own_class = np.full(lexicon.n_rows, -1)  # the class of each rare word's row
+    own_class = np.full(lexicon.n_rows, -1)  # for the row of each rare word, its class
     rare = (classes.own_row >= 0) & (class_row >= 0)
     own_class[classes.own_row[rare]] = class_row[rare]
     class_entry = lexicon.find_entries(own_class[entry_row], entry_tag)

@@ -1,13 +1,13 @@
 """`SpanEncoder`: a network that reads sentences and labels their spans.
 
-1. Words and their affixes become vectors, which two layers of LSTMs read from both ends; tags are
-   guessed on the way.
-2. Each span is scored for each label from the states of its words.
-3. The loss is the negative log of the right tree's share among all trees over the sentence, and of
-   the right tags'; Adam follows its gradient in small batches.
+1. Words and their affixes are embedded as vectors, which two layers of bidirectional LSTMs read;
+part-of-speech tags are predicted too.
+2. Each span gets a score for each label, from the LSTM states of its words.
+3. The loss is the negative log-probability of the gold tree among all trees over the sentence, plus
+that of the gold tags. It is minimised by Adam in small batches.
 
-A phrase of several children has many binary trees, all of the same weight, since spans without a
-label score 0: whichever of them is called right, the gradient is the same.
+A phrase of more than two children has several binary trees, all of the same weight, since spans
+without a label score 0. The gradient does not depend on which of these trees counts as gold.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from sapwood.networks.scores import SpanSizes, fenceposts, init_spans, span_scor
 from sapwood.networks.training import NetworkPlan, NetworkTrainer, PartGradient
 
 FAMILIAR_CHAIN = 2  # unary chains seen at least this often are labels of their own
-WORD_DROPOUT, UNKNOWN = 0.2, 1.0  # of words; more than arcs take: measured on held trees
-SECONDS_A_WORD, SECONDS_A_STEP = 1.75e-4, 0.005  # of one core: a word read, all weights changed
+WORD_DROPOUT, UNKNOWN = 0.2, 1.0  # of words; more than for arcs: measured on held-out trees
+SECONDS_A_WORD, SECONDS_A_STEP = 1.75e-4, 0.005  # CPU seconds per word, and per step of Adam
 
-NETWORK_BYTES, TOKEN_BYTES = 200e6, 1_000  # a network with its batches, and a token that it reads
+NETWORK_BYTES, TOKEN_BYTES = 200e6, 1_000  # of a network with its batches, and per token
 
 
 def seconds_a_pass(n_words: int) -> float:
@@ -56,7 +56,7 @@ def seconds_a_pass(n_words: int) -> float:
 
 
 class SpanEncoder(OnPlainGrammar):
-    """A small network beside the plain grammar: two layers of LSTMs, and scores of labelled spans.
+    """A small neural parser that scores labelled spans, with two layers of bidirectional LSTMs.
 
     Attributes
     ----------
@@ -129,17 +129,17 @@ class RightTrees(NamedTuple):
     Attributes
     ----------
     sentences
-        Words.
+        The words of each sentence.
     labels
-        Chains that are distinguished.
+        The unary chains that are labels.
     tags
-        Names.
+        The names of the tags.
     tag
-        Of all words, sentence after sentence.
+        The tag of every word, sentence after sentence.
     starts : [n_sentences + 1]
         First labelled span of each sentence.
     start, end, label
-        Of all labelled spans.
+        Columns of all labelled spans.
     """
 
     sentences: list[list[str]]
@@ -153,7 +153,7 @@ class RightTrees(NamedTuple):
 
     @classmethod
     def of(cls, shards: Iterable[Treebank]) -> RightTrees:
-        """Read the trees of a treebank; rare chains lose inner labels until they are known."""
+        """Read the trees of a treebank; rare chains are shortened from below to frequent ones."""
         parts = [_spans_of(shard) for shard in shards]
         chains = [chain for part in parts for chain in part.chains]
         counts = Counter(chain for chain in chains if chain)
@@ -185,9 +185,9 @@ class _Spans(NamedTuple):
     Attributes
     ----------
     chains
-        Of labelled spans.
+        The unary chain of every labelled span.
     spans
-        How many each sentence has; where they start, where they end.
+        Number of labelled spans per sentence, and the starts and ends of the spans.
     """
 
     sentences: list[list[str]]
@@ -198,7 +198,7 @@ class _Spans(NamedTuple):
 
 def _spans_of(bank: Treebank) -> _Spans:
     symbols, n_phrases = bank.inventory.symbols, len(bank.inventory.phrases)
-    above = [  # the labels of each node, without the tag of its word
+    above = [  # the labels of each node without its part-of-speech tag
         () if symbol.is_intermediate else symbol.chain[: -1 if k >= n_phrases else None]
         for k, symbol in enumerate(symbols)
     ]
@@ -234,28 +234,28 @@ class SpanTrainer(NetworkTrainer):
         )
 
     def gradient(self, sentences: IntArray, rng: np.random.Generator, n_words: int) -> PartGradient:
-        """Loss and gradient of some sentences, longest first."""
+        """Return the loss and gradient of some sentences, sorted longest first."""
         batch = self.encode(sentences, rng)
         packing, states = batch.packing, batch.encoding.states
         posts = fenceposts(self.P, states, packing, batch.starts, batch.dropout)
         loss, d_scores = self._tree_loss(sentences, span_scores(self.P, posts))
         d_scores *= 1 / n_words
         d_states = spans_backward(self.P, batch.G, posts, packing, d_scores)
-        # two marks a sentence are no words
+        # two tokens per sentence mark its ends
         first, end = (self.words.starts[sentences + k] - 2 * (sentences + k) for k in (0, 1))
         right = self.trees.tag[ranges(first, end)]
         return self.encode_backward(batch, loss, d_states, right, n_words)
 
     def _tree_loss(self, sentences: IntArray, scores: Real) -> tuple[float, Real]:
-        """Negative log-probability of the gold trees, and its gradient by the scores."""
+        """Return the negative log-probability of the gold trees, and its gradient by the scores."""
         trees = self.trees
         first, end = trees.starts[sentences], trees.starts[sentences + 1]
-        n = self.words.starts[sentences + 1] - self.words.starts[sentences] - 2  # without marks
-        before = starts_of(n * (n + 1) // 2)[:-1]  # spans of the sentences before
+        n = self.words.starts[sentences + 1] - self.words.starts[sentences] - 2  # without end marks
+        before = starts_of(n * (n + 1) // 2)[:-1]  # number of spans in the earlier sentences
         those, place = ranges(first, end), np.repeat(np.arange(len(n)), end - first)
         spans = before[place] + cell(trees.start[those], trees.end[those], n[place])
         right = spans, trees.label[those]
         log_total, shares = span_posteriors(scores, n.tolist())
         loss = log_total - float(scores[right].sum(dtype=np.float64))
-        shares[right] -= 1  # no span is there twice
+        shares[right] -= 1  # no span occurs twice
         return loss, shares

@@ -1,9 +1,9 @@
 """`EnsembleLPCFG`: a mix of grammars of different kinds, trained within a time budget.
 
-Grammars of different kinds, and grammars of trees with different binarisations, make different
-mistakes; the mean of their posteriors is mostly better than any of them. Candidates are trained in
-the order of their usual gain. With dev trees, members are then chosen one after the other,
-each time the one that raises F1 most, and their weights are tuned.
+Grammars of different kinds, and grammars with different binarisations, make different errors. The
+mean of their posteriors is usually better than any single grammar. Candidates are trained in the
+order of their typical gain. With dev trees, members are then selected greedily by F1, and the
+ensemble weights are tuned.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def estimator_of(c: Candidate, plain: PCFG | None = None, seed: int = 0, n_jobs:
     plain
         The estimator of the plain grammar; the candidate's binarisation replaces its own.
     seed
-        The candidate's own seed is added to it.
+        The seed of the ensemble; the candidate's own seed is added.
     """
-    kinds = {  # one grammar each, on top of a plain one
+    kinds = {  # methods that train one model on top of a plain grammar
         name: method
         for name, method in METHODS.items()
         if method.has("plain") and not method.has_candidates
@@ -76,21 +76,21 @@ def estimator_of(c: Candidate, plain: PCFG | None = None, seed: int = 0, n_jobs:
 
 @dataclass
 class Trial:
-    """The outcome of a candidate.
+    """The outcome of training one candidate.
 
     Attributes
     ----------
     name
-        The candidate in words.
+        Description of the candidate.
     seconds
-        CPU seconds of training, over all threads; 0 for one that was skipped.
+        CPU seconds of training, over all threads; 0 for a skipped candidate.
     f1, mix_f1
-        F1 on the dev trees that choose: alone, and of an equal mix with all trained before, which
-        is neither weighted nor calibrated yet; None without dev trees.
+        F1 on the dev trees used for selection: of the candidate alone, and of an equal mix with all
+        members trained earlier, without tuned weights or calibration. None without dev trees.
     verdict
-        `member`, `trained` (but not chosen), or `skipped` or `stopped` with the reason.
+        `member`, `trained` (but not selected), or `skipped` or `stopped` with the reason.
     note
-        How the training differed from its plan; empty where it did not.
+        How the training differed from its plan; empty if it did not.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Trial:
     note: str = ""
 
     def as_record(self) -> dict[str, Any]:
-        """Return the entries for the model file: none that depend on the clock."""
+        """Return the entries for the model file, without any that depend on the clock."""
         kept = asdict(self) | {"verdict": self.verdict.split(":")[0]}
         return {name: kept[name] for name in ("name", "f1", "mix_f1", "verdict")}
 
@@ -113,11 +113,11 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
     ----------
     model_ : Ensemble
     info_ : Info
-        With `trials`, one for every candidate; `grades` and `f1` of the final mix, by its own
-        parser, on all dev trees or as many as there was time for, None without any; `budget`, the
-        CPU seconds that it had, None for no limit; `for_all`, what all candidates would have taken,
-        about. Its seconds are those of all threads together (on the clock where an engine works
-        elsewhere); `warming up`, where there is a budget, is not part of it.
+        `trials` has one entry for every candidate. `grades` and `f1` are the scores of the final
+        mix on the dev trees, or on as many as the time allowed; None without dev trees. `budget` is
+        the budget in CPU seconds, None for no limit. `for_all` estimates the CPU seconds of all
+        candidates. Seconds are summed over all threads (wall time if an engine runs in other
+        processes). With a budget, `warming up` is not counted against it.
 
     Examples
     --------
@@ -148,8 +148,8 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
         Parameters
         ----------
         held
-            Trees apart from the treebank, which choose members and weights; without any, the first
-            six candidates, if the budget allows that many, become members of default weights.
+            Held-out trees, which select members and tune their weights. Without them, the first six
+            candidates, or fewer if the budget is small, become members with default weights.
         """
         bank, dev = as_treebank(bank), dev_trees(held)
         plan = self._plan(bank)[: None if dev is not None else self.settings.members_unseen]
@@ -168,7 +168,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
             spent=self.spent + now() - began, now=now,
         )  # fmt: skip
         members = TrainedMembers(gold, self._engine().jobs_here, budget)
-        # progress is counted in expected seconds
+        # progress is measured in expected seconds
         with step("", total=min(budget.left, budget.seconds_of_all(plan))) as advance:
             for done, candidate in enumerate(plan, 1):
                 n_networks = [later.method for later in plan[done:]].count("encoder")
@@ -192,7 +192,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
 
     @property
     def _now(self) -> Callable[[], float]:
-        """Clock of CPU seconds of this process; of wall time where an engine works elsewhere."""
+        """The clock: CPU time of this process, or wall time if an engine runs elsewhere."""
         return process_time if isinstance(self._engine(), Threads) else perf_counter
 
     @contextmanager
@@ -204,7 +204,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
             seconds[phase] = seconds.get(phase, 0.0) + self._now() - began
 
     def _helpful_source(self, bank: Treebank, source: WordSource) -> WordSource | None:
-        """The source of vectors, which are made now; None where it does not help."""
+        """Compute the pretrained vectors; returns their source, None if it does not help."""
         sentences = [bank.words(k) for k in range(bank.n_trees)]
         split = TrialSplit.of([len(words) for words in sentences])
         if split is not None:
@@ -216,7 +216,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
         return source
 
     def _is_helpful(self, bank: Treebank, source: WordSource, split: TrialSplit) -> bool:
-        """Whether networks with the encoder are better on held-out trees; reports the result."""
+        """Whether the encoder raises the F1 of a network on held-out trees; records the result."""
         trees = [bank[k] for k in split.train.tolist()]
         train = Treebank.from_trees(trees, bank.inventory.transform)
         held, scores = clean_dev_trees([bank[k] for k in split.held.tolist()]), []
@@ -236,7 +236,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
         return is_taken
 
     def _plan(self, bank: Treebank) -> list[Candidate]:
-        """Return the candidates that differ from each other on this treebank."""
+        """Return the plan without candidates that are equal on this treebank."""
         own, plain = bank.inventory.transform, self.plain or PCFG()
         binarise = own.binarise if plain.binarise is None else plain.binarise
         horizontal = own.horizontal if plain.horizontal is None else plain.horizontal
@@ -252,13 +252,13 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
             msg = "the plan of an ensemble has no candidate"
             raise SapwoodError(msg, hint="give some, or leave it out")
         for candidate in plan:
-            estimator_of(candidate)  # an unknown kind is named before the first is trained
+            estimator_of(candidate)  # an unknown method fails before any training
         return list(dict.fromkeys(plan))
 
     def _warm_up(
         self, bank: Treebank, plan: Sequence[Candidate], dev: Sequence[Tree] | None
     ) -> None:
-        """Compile or load the kernels on a few trees, so that no budget pays for it."""
+        """Compile or load the kernels on a few trees, before the budget starts."""
         n = self.settings.n_warm
         few = _PreparedTreebank(bank[:n])
         data = few.data_for(self._estimator(plan[0]), plan[0].binarisation)
@@ -277,7 +277,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
         n_networks: int,
         advance: Advance,
     ) -> Trial:
-        """Train a candidate if time is left for it and for the networks that come after it."""
+        """Train a candidate if there is time for it and for the later networks of the plan."""
         trial, budget, passes = Trial(str(candidate)), members.budget, 1
         is_network = candidate.method == "encoder"
         left = max(budget.left - members.seconds_ahead(candidate), 0.0)
@@ -320,7 +320,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
         return trial
 
     def _no_room(self, candidate: Candidate, prepared: _PreparedTreebank) -> str:
-        """Say why there is too little memory for a candidate; empty where there is enough."""
+        """Return why a candidate does not fit into memory; empty if it fits."""
         estimator = self._estimator(candidate)
         try:
             estimator.require_memory(prepared.data_for(estimator, candidate.binarisation))
@@ -329,7 +329,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
         return ""
 
     def _in_words(self, candidate: Candidate, n_networks: int) -> str:
-        """The name of a candidate in progress lines, such as "network 1 of 2"."""
+        """Return the name of a candidate in progress lines, such as "network 1 of 2"."""
         if candidate.method != "encoder":
             return str(candidate)
         before = sum(trial.name.startswith("encoder") for trial in self.info_.extra["trials"])
@@ -349,7 +349,7 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
         return estimator.set_params(engine=self._engine())
 
     def _mix(self, members: TrainedMembers) -> Ensemble:
-        """Mix the chosen members, and note in their trials that they were chosen."""
+        """Return the mix of the selected members, and record the selection in their trials."""
         chosen, weights = members.choose()
         trained = [trial for trial in self.info_.extra["trials"] if trial.verdict == "trained"]
         for k in chosen:
@@ -372,11 +372,11 @@ class EnsembleLPCFG(BudgetParameters, OnPlainGrammar):
 
 
 class _OutOfTimeError(Exception):
-    """A candidate takes longer than there is time."""
+    """Training a candidate takes longer than the remaining time."""
 
 
 class _PreparedTreebank:
-    """A treebank counted once for each binarisation, for all candidates that share it."""
+    """A treebank with its counts for each binarisation, computed once for all candidates."""
 
     def __init__(self, bank: Treebank) -> None:
         self.bank = bank
@@ -389,12 +389,12 @@ class _PreparedTreebank:
         return self.ready[binarisation]
 
     def keep(self, binarisations: Set[Binarisation]) -> None:
-        """Drop the data that no later candidate needs."""
+        """Drop the data of all other binarisations."""
         self.ready = {key: data for key, data in self.ready.items() if key in binarisations}
 
 
 class TrainedMembers:
-    """The members trained so far, their scores on dev trees, and the cost of one more."""
+    """The members trained so far, their scores on dev trees, and the cost of further members."""
 
     def __init__(self, dev: Sequence[Tree] | None, jobs: int, budget: Budget) -> None:
         self.dev, self.jobs, self.budget = dev, jobs, budget
@@ -410,7 +410,7 @@ class TrainedMembers:
 
     def add(self, member: Member, trial: Trial) -> None:
         """Add a member, scored on the dev trees if there are any."""
-        member = member.rounded()  # the scored model then equals the one that will be loaded
+        member = member.rounded()  # the scored model equals the saved model
         if self.dev is None:
             self.members.append(member)
             return
@@ -424,7 +424,7 @@ class TrainedMembers:
         self.members.append(replace(cast("Any", member), record=record))
 
     def _n_affordable(self, member: Member) -> int:
-        """Number of dev sentences that choose: fewer where charts are slow for the budget."""
+        """Number of dev sentences used for selection, fewer if charts are slow for the budget."""
         budget, settings = self.budget, self.settings
         if self.dev is None or not budget.is_measured:
             return settings.most_dev
@@ -436,7 +436,7 @@ class TrainedMembers:
         return int(np.clip(n, settings.least_dev, settings.most_dev))
 
     def seconds_to_add(self, candidate: Candidate) -> float:
-        """Expected seconds of scoring a candidate; a counted budget keeps a part for that."""
+        """Expected seconds to score a candidate; 0 for a counted budget, which reserves them."""
         if self.scorer is None or not self.budget.is_measured:
             return 0.0
         return self._seconds_of(candidate) + 2 * self.scorer.f1_seconds
@@ -448,7 +448,7 @@ class TrainedMembers:
         return self.scorer.seconds_of_one_more(has_charts=has_charts)
 
     def seconds_ahead(self, candidate: Candidate) -> float:
-        """Expected seconds, with one more candidate, of choosing, the final score, and writing."""
+        """Expected seconds of selection, final scoring and saving, with one more candidate."""
         if self.scorer is None or self.dev is None or not self.budget.is_measured:
             return 0.0
         everyone, n = range(len(self.members)), len(self.members) + 1
@@ -463,7 +463,7 @@ class TrainedMembers:
         return n_mixes * self.scorer.f1_seconds + score + write
 
     def _seconds_to_score(self, members: Sequence[int]) -> float:
-        """Expected seconds of parsing the dev trees with some members, within their fraction."""
+        """Expected seconds of the final scoring with some members, up to its maximum."""
         if self.scorer is None or self.dev is None:
             return 0.0
         scale = self.settings.safety * len(self.dev) / len(self.scorer.gold)
@@ -471,14 +471,14 @@ class TrainedMembers:
         return min(seconds, self.settings.score_fraction * self.budget.total)
 
     def _seconds_to_write(self, members: Sequence[int]) -> float:
-        """Expected seconds of writing some members."""
+        """Expected seconds to write some members to the model file."""
         return self.settings.writing_seconds * sum(self.members[k].n_weights for k in members)
 
     def watch(self, candidate: Candidate) -> Iterator[Listener]:
-        """The listener that stops a training when one more iteration leaves too little time.
+        """Make the listener that stops a training if one more iteration would take too long.
 
-        A network is not stopped, but told how many passes there is time for. There is no listener
-        where the budget is not measured.
+        The training of a network is not stopped. Instead, the listener returns the number of passes
+        for which there is time. A budget that is not measured has no listener.
         """
         budget, is_network = self.budget, candidate.method == "encoder"
         if not budget.is_measured:
@@ -496,7 +496,7 @@ class TrainedMembers:
                 done = int(event.facts["iteration"])
                 seconds_a_pass = max((now - began) / done, 1e-9)
                 passes = done + int(max(budget.left - ahead, 0.0) / seconds_a_pass)
-                # without dev trees, nothing would show how bad a network of few passes is
+                # without dev trees, a bad network of few passes would go unnoticed
                 if passes < self.settings.least_passes and self.dev is None:
                     raise _OutOfTimeError
                 return passes
@@ -508,7 +508,7 @@ class TrainedMembers:
         yield check
 
     def choose(self) -> tuple[list[int], FloatArray]:
-        """Choose members by number, with their weights; all of them without dev trees."""
+        """Return the indices and weights of the selected members; all members without dev trees."""
         if self.scorer is None:
             everyone = list(range(len(self.members)))
             return everyone, self._default_weights(everyone)
@@ -516,13 +516,13 @@ class TrainedMembers:
         return chosen, self._tune(self.scorer, chosen)
 
     def sharpness(self, chosen: list[int], weights: FloatArray) -> float:
-        """Sharpness of a mix: calibrated on dev trees, or the default."""
+        """Sharpness of a mix, calibrated on dev trees; the default without them."""
         if self.scorer is None:
             return self.settings.default_sharpness if len(chosen) > 1 else 1.0
         return self.scorer.likely_sharpness(chosen, weights)
 
     def score(self, model: Ensemble) -> DevScores | None:
-        """Score the final mix on the dev trees, or on as many as there is time for."""
+        """Score the final mix on as many dev trees as the time allows; None without any."""
         if self.scorer is None or self.dev is None:
             return None
         chosen = [self.members.index(member) for member in model.members]
@@ -534,10 +534,10 @@ class TrainedMembers:
         return score_on_dev(model, self.dev[: max(n, len(self.scorer.gold))], self.jobs)
 
     def _grow(self, scorer: MixScorer) -> list[int]:
-        """Return the best of the mixes that grow by the member that raises F1 most.
+        """Return the members of the best mix found by greedy selection.
 
-        The first member leads, since output trees use its symbols. Mixes grow on when F1 falls:
-        the next but one member may raise it again.
+        The first member is always in the mix, since output trees use its symbols. Selection
+        continues when F1 falls, since a later member may raise F1 again.
         """
         path, rest = [0], list(range(1, len(self.members)))
         scores = [scorer.f1_of(path, self._default_weights(path))]
@@ -546,11 +546,11 @@ class TrainedMembers:
             found = [scorer.f1_of([*path, k], self._default_weights([*path, k])) for k in rest]
             path.append(rest.pop(int(np.argmax(found))))
             scores.append(max(found))
-        best = len(scores) - int(np.argmax(scores[::-1]))  # of equal ones the largest
+        best = len(scores) - int(np.argmax(scores[::-1]))  # the largest of several best mixes
         return path[:best]
 
     def _has_time(self, scorer: MixScorer, path: list[int], rest: list[int]) -> bool:
-        """Whether there is time for the mix to grow once more, and to be scored after that."""
+        """Whether there is time to add one more member and to score the final mix."""
         if not self.budget.is_measured:
             return True
         grown = [*path, rest[0]]
@@ -558,13 +558,13 @@ class TrainedMembers:
         return self.budget.left > need + len(rest) * scorer.f1_seconds
 
     def _tune(self, scorer: MixScorer, chosen: list[int]) -> FloatArray:
-        """Default weights, unless the likeliest weights on dev trees are clearly better."""
+        """Return the default weights, unless weights tuned on dev trees are clearly better."""
         default, tuned = self._default_weights(chosen), scorer.likely_weights(chosen)
         gain = scorer.f1_of(chosen, tuned) - scorer.f1_of(chosen, default)
         return tuned if gain > self.settings.tuning_gain else default
 
     def _default_weights(self, members: Sequence[int]) -> FloatArray:
-        """Equal weights of grammars, and equal weights of the networks beside them."""
+        """Return the default weights: equal within the grammars, and equal within the networks."""
         networks = np.array([not self.members[k].has_rules for k in members])
         is_pretrained = any("pretrained" in self.members[k].record for k in members)
         settings, n = self.settings, int(networks.sum())

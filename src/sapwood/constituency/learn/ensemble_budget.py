@@ -1,9 +1,9 @@
-"""Plan and budget of an ensemble: its candidates, and the time that they are expected to take.
+"""Plan and time budget of an ensemble: its candidates, and estimates of their training time.
 
-First estimates are rates of one core measured on the Penn Treebank sample. The budget that a
-treebank has by default is *counted*, by these estimates alone: the same treebank has the same
-members on any machine, however busy. A budget in seconds is *measured*: every training that ends
-corrects the estimates for its method, and for methods that were not tried yet.
+The initial estimates are rates of one core, measured on the Penn Treebank sample. The default
+budget is *counted*: only these estimates are subtracted from it, so that the same treebank gives
+the same members on any machine, however busy. A budget in seconds is *measured*: every finished
+training corrects the estimates for its method, and for methods without a finished training.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     method
-        One of those of `sapwood train`, but neither `pcfg` nor `best`.
+        A method of `sapwood train` other than `pcfg` and `best`.
     states
-        Hidden states of a label; without meaning for `crf`.
+        Number of hidden states per label; without effect for `crf`.
     binarise, horizontal
-        Binarisation of its trees; None for that of the treebank.
+        Binarisation of the candidate's trees; None for the binarisation of the treebank.
     seed
-        Added to that of the ensemble.
+        Added to the seed of the ensemble.
     """
 
     method: str
@@ -49,12 +49,12 @@ class Candidate(NamedTuple):
 
     @property
     def binarisation(self) -> Binarisation:
-        """The binarisation of its trees; candidates with the same one share their charts."""
+        """The binarisation of the trees; candidates with the same binarisation share charts."""
         return self.binarise, self.horizontal
 
     @property
     def has_states(self) -> bool:
-        """Whether its method has hidden states."""
+        """Whether the method has hidden states."""
         return self.method not in METHODS or METHODS[self.method].has_states
 
     def __str__(self) -> str:
@@ -64,8 +64,8 @@ class Candidate(NamedTuple):
         return " ".join(parts + ([f"seed {self.seed}"] if self.seed else []))
 
 
-# Kinds before seeds, and other binarisations before more of the same; the order is that in which
-# members were chosen most often on dev trees.
+# New methods come before new seeds, and new binarisations before more models with the same one. The
+# order is by how often members were selected on dev trees.
 PLAN = (
     Candidate("spectral", 16),
     Candidate("em", 16),
@@ -89,53 +89,55 @@ PLAN = (
 
 @dataclass(frozen=True)
 class EnsembleSettings:
-    """Settings of the training of an ensemble that users do not set.
+    """Constants of the training of an ensemble, which have no command-line options.
 
     Attributes
     ----------
     budget_multiple, budget_power
-        The automatic budget is this multiple of the time for reading and for the first candidate,
-        for 100,000 words; the multiple grows with this power of the number of words.
+        For 100,000 words, the automatic budget is this multiple of the time for reading and for the
+        first candidate. The multiple grows with this power of the number of words.
     least_budget, most_budget
-        Bounds of the automatic budget in CPU seconds: enough for two networks of some hundred
-        trees, and never more than an hour.
+        Bounds of the automatic budget in CPU seconds: enough for two networks on some hundred
+        trees, and at most one hour.
     reading_seconds
-        CPU seconds to read a word.
+        CPU seconds to read one word of the treebank.
     choice_fraction
-        Fraction of the automatic budget kept for choosing members and scoring on dev trees.
+        Fraction of the automatic budget reserved for selecting members and scoring on dev trees.
     reserve_fraction
-        Fraction of a measured budget kept for unforeseen work.
+        Fraction of a measured budget reserved for unforeseen work.
     safety
         Factor on the expected seconds of a measured budget, since other programs run too.
     pivot_factor
         Cost of the convex EM of pivot learning, as a multiple of the projection.
     n_warm
-        Trees that are learnt from and parsed to load kernels before a measured budget starts.
+        Number of trees to train on and parse for loading kernels, before a measured budget starts.
     least_dev, most_dev, n_probe
-        Fewest and most dev sentences that choose members, and those that are charted to see how
-        many a measured budget can afford.
+        Minimum and maximum number of dev sentences for selecting members, and the number of
+        sentences charted to estimate how many a measured budget can afford.
     chart_fraction, score_fraction
         Fractions of a measured budget for the charts of dev sentences, and for parsing all dev
         trees with the final mix.
     writing_seconds
-        CPU seconds to write a number of a model: checksum, copies, disk.
+        CPU seconds to write one number of a model: checksum, copies, disk.
     default_sharpness
-        Sharpness of a mix that no dev trees calibrate.
+        Sharpness of a mix without dev trees.
     members_unseen, most_members
-        Candidates trained without dev trees, and the most members of a mix: more hardly help, and
-        all have to be loaded and run.
+        Number of candidates trained without dev trees, and maximum number of members of a mix. More
+        members hardly help, and slow down loading and parsing.
     network_weights, pretrained_weights
-        Total weight of one network, and of two or more, beside grammars, before tuning; of networks
-        that read a pretrained encoder. On a fold of the Penn Treebank sample that was held out, one
-        with MiniLM had F1 89.4 with 0.35, 89.8 with 0.5, 89.4 with 0.7, and 88.9 alone.
+        Total weight of one network, and of two or more, in a mix with grammars before tuning; the
+        second pair is for networks that read a pretrained encoder. On a held-out fold of the Penn
+        Treebank sample, a network with MiniLM had F1 89.4 with weight 0.35, 89.8 with 0.5, 89.4
+        with 0.7, and 88.9 alone.
     network_fraction
         Fraction of the remaining time that networks may take.
     least_passes
-        Fewest passes of a network; with fewer it is worse than grammars.
+        Minimum number of passes of a network; with fewer, a network is worse than grammars.
     network_words
-        Words that each of two networks must read; with less time, one network reads them all.
+        Number of training words, over all passes, that each of two networks must read. With less
+        time, only one network is trained.
     tuning_gain
-        F1 that tuned weights must win over the default ones: less is noise.
+        Minimum gain in F1 of tuned weights over default weights; smaller gains are noise.
     """
 
     budget_multiple: float = 76.0
@@ -167,18 +169,18 @@ class EnsembleSettings:
 
 
 class Budget(ABC):
-    """CPU seconds of an ensemble: how many are left, and how many candidates are expected to take.
+    """The CPU seconds of an ensemble that remain, and estimates for its candidates.
 
     Attributes
     ----------
     total
-        All seconds of the budget; infinite where there is no limit.
+        The whole budget in seconds; infinite without a limit.
     safety
-        Factor on expected seconds.
+        Safety factor on expected seconds.
     is_measured
         Whether seconds are measured against a limit.
     now
-        The clock.
+        The clock, in seconds.
     """
 
     total: float = np.inf
@@ -201,28 +203,28 @@ class Budget(ABC):
     @property
     @abstractmethod
     def left(self) -> float:
-        """Seconds that are left."""
+        """The remaining seconds."""
 
     @abstractmethod
     def spend(self, candidate: Candidate, seconds: float, passes: int = 1) -> None:
-        """Note how long the training of a candidate has taken."""
+        """Record the training time of a candidate."""
 
     def expected(self, candidate: Candidate) -> float:
-        """Expected seconds of training a candidate; of one pass for a network."""
+        """Expected seconds to train a candidate; for a network, seconds per pass."""
         return self.estimate(candidate)
 
     @property
     def reading(self) -> float:
-        """Expected seconds of reading the treebank."""
+        """Expected seconds to read the treebank."""
         return self.settings.reading_seconds * self.n_words
 
     def passes(self, candidate: Candidate, seconds: float, n_to_come: int = 0) -> int:
-        """Number of passes of a network that a time is enough for, within useful bounds.
+        """Number of passes of a network that fit into a time, within useful bounds.
 
         Parameters
         ----------
         n_to_come
-            Networks after this one, with which a long time is shared.
+            Number of later networks, among which a long time is divided.
         """
         if np.isinf(self.total):
             return NetworkPlan.usual(self.n_words).passes
@@ -239,13 +241,13 @@ class Budget(ABC):
         return passes >= min(settings.network_words / self.n_words, settings.most_passes)
 
     def seconds_of_all(self, plan: Sequence[Candidate]) -> float:
-        """Expected seconds of reading and of all candidates, networks with all their passes."""
+        """Expected seconds to read the treebank and to train all candidates with all passes."""
         most = self.settings.most_passes
         each = (self.expected(c) * (most if c.method == "encoder" else 1) for c in plan)
         return self.reading + sum(each)
 
     def estimate(self, candidate: Candidate) -> float:
-        """First estimate of the seconds of a candidate, by rates measured on one machine."""
+        """Initial estimate of the seconds of a candidate, by rates measured on one machine."""
         method, m = candidate.method, candidate.states
         if method == "encoder":
             return seconds_a_pass(self.n_words)
@@ -268,14 +270,14 @@ class Budget(ABC):
 
 
 class CountedBudget(Budget):
-    """The default budget of a treebank, spent by estimates: the same on every machine.
+    """The default budget, from which estimates are subtracted: the same on every machine.
 
     Parameters
     ----------
     first
         The first candidate; the budget is a multiple of its estimated cost.
     has_dev
-        Whether a part is kept for choosing and scoring on dev trees.
+        Whether to reserve a fraction for selection and scoring on dev trees.
     """
 
     def __init__(
@@ -290,23 +292,23 @@ class CountedBudget(Budget):
 
     @property
     def left(self) -> float:
-        """Seconds that the estimates of all trained candidates have left."""
+        """The budget minus the estimates of all trained candidates."""
         return self._left
 
     def spend(self, candidate: Candidate, seconds: float, passes: int = 1) -> None:
-        """Subtract the estimate of a candidate, however long it has taken."""
+        """Subtract the estimate of a candidate; the measured time is ignored."""
         self._left -= passes * self.estimate(candidate)
 
 
 class MeasuredBudget(Budget):
-    """A budget in seconds of a clock, or none.
+    """A budget in measured seconds, or without a limit.
 
     Parameters
     ----------
     seconds
         The budget; None for no limit.
     spent
-        Seconds of it that are gone already.
+        Seconds of the budget that are used already.
     """
 
     def __init__(
@@ -335,7 +337,7 @@ class MeasuredBudget(Budget):
         return self.estimate(candidate) * self.factor.get(candidate.method, self.last_factor)
 
     def spend(self, candidate: Candidate, seconds: float, passes: int = 1) -> None:
-        """Correct the estimates by the seconds that a candidate has taken."""
+        """Correct the estimates by the measured seconds of a candidate."""
         self.last_factor = seconds / passes / self.estimate(candidate)
         self.factor[candidate.method] = self.last_factor
 
@@ -350,7 +352,7 @@ def make_budget(
     spent: float = 0.0,
     now: Callable[[], float] = process_time,
 ) -> Budget:
-    """Make the budget of an ensemble: counted for `auto`, measured for seconds or None."""
+    """Make the budget of an ensemble: counted for `auto`, measured for a number or None."""
     settings = settings or EnsembleSettings()
     if isinstance(budget, str):
         return CountedBudget(data, settings, first, has_dev=has_dev)

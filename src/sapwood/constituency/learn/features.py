@@ -1,10 +1,11 @@
-"""Features of tree nodes: templates, numbers and scales, rows of nodes, and their projection.
+"""Features of tree nodes: templates, numbering, scaling and projection.
 
-A template gives every node one value, a number that depends on the tree alone. Inside templates
-look at the tree below a node, outside templates at everything else; -1 means "absent" and is a
-value like any other. All are pure functions of a `NodeTable`, so that shards agree on the numbers.
-Values are made unique per label later; a template need not mention the label. The list follows
-Cohen et al. (2013). Users may add functions of their own, see `SpectralLPCFG`.
+A template gives every node one value, an integer that depends on the tree alone. Inside templates
+look at the subtree below a node, outside templates at the rest of the tree. The value -1 means
+"absent" and is a feature too. Templates are pure functions of a `NodeTable`, so that all shards
+have the same values. Every feature is combined with the label of the node later; a template need
+not include the label. The list follows Cohen et al. (2013). Users can add functions of their own;
+see `SpectralLPCFG`.
 
 Notation
 --------
@@ -14,8 +15,8 @@ Notation
     Omega^a    E[phi psi' | a], its SVD U^a Sigma^a V^a'; m(a) states of a
     y, z       U' phi and V' psi of a node; Y, Z those of the nodes of a shard, one row each
 
-Features are numbered so that those of one label are contiguous: each label has its own block. The
-projection, step 0 of SPECTRAL, Figure 7, is what spectral, cluster and pivot learning begin with.
+The features of one label have contiguous numbers: each label has its own block. Spectral, cluster
+and pivot learning begin with the projection, which is step 0 of SPECTRAL, Figure 7.
 """
 
 from __future__ import annotations
@@ -65,14 +66,14 @@ class NodeTable:
         )
         self.start, self.end = bank.start.astype(np.int64), bank.end.astype(np.int64)
         self.word = bank.word.astype(np.int64)
-        if row_of_word is not None:  # rare words are replaced by their class
+        if row_of_word is not None:  # rare words are replaced by their classes
             self.word = np.where(self.word >= 0, row_of_word[self.word], -1)
 
     def __len__(self) -> int:
         return len(self.label)
 
     def at(self, column: Column, rows: Column) -> Column:
-        """Values of a column at other rows; -1 where there is no such row."""
+        """Return the values of a column at other rows; -1 for row -1."""
         return np.where(rows >= 0, column[rows], -1)
 
     @cached_property
@@ -91,7 +92,7 @@ class NodeTable:
 
     @cached_property
     def base_tag(self) -> Column:
-        """Number of the treebank tag behind each symbol of the inventory."""
+        """For each symbol of the inventory, the number of its treebank tag."""
         bases = [symbol.chain[-1] for symbol in self.inventory.phrases + self.inventory.tags]
         number = {name: place for place, name in enumerate(dict.fromkeys(bases))}
         return np.array([number[name] for name in bases], dtype=np.int64)
@@ -121,7 +122,7 @@ Template = Callable[[NodeTable], Column]
 
 
 def _pair(first: Column, second: Column) -> Column:
-    """One number of 48 bits for two values: mixed, since the product of all values would overflow.
+    """Hash two values to a number of 48 bits; the product of all values would overflow.
 
     Two of a million pairs share a number with a probability of 0.2 %.
     """
@@ -135,7 +136,7 @@ def _pair(first: Column, second: Column) -> Column:
 
 
 def _bucket(counts: Column) -> Column:
-    """Lengths in classes that widen: 0-5 apart, then up to 8, 12, 20, 30, and beyond."""
+    """Return the class of each length: 0 to 5 each, then up to 8, 12, 20, 30, and above."""
     return np.minimum(counts, 5) + np.searchsorted([5, 8, 12, 20, 30], counts)
 
 
@@ -180,13 +181,13 @@ def length(t: NodeTable) -> Column:
 
 
 def _rule_above(t: NodeTable, rows: Column) -> Column:
-    """Rule above each of the given rows, with the side on which the row hangs."""
+    """Return the rule above each of the given rows, combined with the side of the row."""
     above = t.at(t.rule, t.at(t.parent, rows))
     return _pair(above, t.at(t.side, rows))
 
 
 def rule_above(t: NodeTable) -> Column:
-    """The rule above, foot marked."""
+    """The rule above, with the side of the node."""
     return _rule_above(t, np.arange(len(t)))
 
 
@@ -242,9 +243,9 @@ OUTSIDE: dict[str, Template] = {
 def feature_keys(
     bank: Treebank, templates: Sequence[Template], row_of_word: Column | None = None
 ) -> Iterator[Column]:
-    """For each template, one number for label and value of every node of a treebank.
+    """Return, for each template, one number for the label and value of every node.
 
-    `row_of_word` are numbers that replace those of words; None for the words' own.
+    `row_of_word` replaces the numbers of words; None keeps them.
     """
     table = NodeTable(bank, row_of_word)
     n_symbols = len(table.inventory.phrases) + len(table.inventory.tags)
@@ -274,7 +275,7 @@ class FeatureCounts:
 
 @dataclass(frozen=True, eq=False)
 class NodeKeys:
-    """Values of all templates at every node of a shard, before features have numbers."""
+    """Values of all templates at every node of a shard, before features are numbered."""
 
     shard: Treebank
     counts: FeatureCounts  # the distinct keys of each template
@@ -299,7 +300,7 @@ class FeatureSpace:
     """The features of one side, inside or outside, over all shards."""
 
     templates: tuple[Template, ...]
-    keys: tuple[Column, ...]  # rising keys of each template's features
+    keys: tuple[Column, ...]  # sorted keys of each template's features
     number: tuple[Column, ...]  # the number of each of those features
     weight: FloatArray  # [n_features]: value of a feature where it is active
     count: FloatArray  # [n_features]: how many nodes have it
@@ -316,7 +317,7 @@ class FeatureSpace:
         *,
         scaled: bool = True,
     ) -> FeatureSpace:
-        """Number and scale features that were counted over all shards."""
+        """Number and scale the features counted over all shards."""
         n_symbols = len(symbol_count)
         all_keys, all_counts = np.concatenate(keys), np.concatenate(counts)
         label = all_keys % n_symbols
@@ -332,7 +333,7 @@ class FeatureSpace:
         )
 
     def rows(self, keys: Sequence[Column], key_of_node: Sequence[Ids]) -> Ids:
-        """Feature numbers of every node, shape [n_nodes, n_templates]."""
+        """Return the feature numbers of every node, shape [n_nodes, n_templates]."""
         ids = np.empty((len(key_of_node[0]), len(self.templates)), np.uint32)
         for t, (key, index) in enumerate(zip(keys, key_of_node, strict=True)):
             ids[:, t] = self.number[t][np.searchsorted(self.keys[t], key)][index]
@@ -341,7 +342,7 @@ class FeatureSpace:
 
 @dataclass(frozen=True, eq=False)
 class FeatureRows:
-    """The nodes of a shard: numbers of their features, and instances of rules, roots and words."""
+    """The nodes of a shard: their features, and the instances of rules, roots and words."""
 
     # [n_nodes, n_templates]: feature numbers
     inside: Ids
@@ -373,7 +374,7 @@ class FeatureRows:
         shard, n_inside = nodes.shard, len(inside.templates)
         keys, index = nodes.counts.keys, nodes.key_of_node
         parent, leaf = np.flatnonzero(shard.rule >= 0), np.flatnonzero(shard.word >= 0)
-        first = np.repeat(shard.offsets[:-1], np.diff(shard.offsets))[parent]  # of each's tree
+        first = np.repeat(shard.offsets[:-1], np.diff(shard.offsets))[parent]  # of each node's tree
         word, is_first = shard.word[leaf].astype(np.int64), (shard.start[leaf] == 0).astype(int)
         tag = shard.label[leaf].astype(np.int64) - len(shard.inventory.phrases)
         lexical_rows = classes.own_row[word], classes.class_of_word[is_first, word]
@@ -392,7 +393,7 @@ class FeatureRows:
         )
 
     def pairs(self, known: IntArray, n_phrases: int, n_words: int) -> IntArray:
-        """Index of each leaf in the sorted codes `tag * n_words + word` of tags and words."""
+        """Return the index of each leaf in the sorted codes `tag * n_words + word`."""
         return np.searchsorted(known, (self.label[self.leaf] - n_phrases) * n_words + self.word)
 
 
@@ -409,7 +410,7 @@ class FeatureSettings(NamedTuple):
 
     @classmethod
     def of(cls, inside: Templates, outside: Templates, scaled: bool, kappa: float) -> Self:
-        """Look up templates that are given by name; None takes all of a side."""
+        """Look up the templates given by name; None takes all templates of a side."""
         return cls(_chosen(inside, INSIDE), _chosen(outside, OUTSIDE), scaled, kappa)
 
 
@@ -430,7 +431,7 @@ class Features:
 
     inside: FeatureSpace
     outside: FeatureSpace
-    rows: Placed  # `FeatureRows` of every shard, where the shards are
+    rows: Placed  # `FeatureRows` of every shard, in the workers that hold the shards
 
 
 def node_features(data: TrainingData, settings: FeatureSettings) -> Features:
@@ -454,13 +455,13 @@ def node_features(data: TrainingData, settings: FeatureSettings) -> Features:
 
 
 FEW, ENOUGH = 10, 100  # nodes of a label: one state up to FEW, all states from ENOUGH on
-LEAST_VALUE = 0.01  # singular values below carry noise
+LEAST_VALUE = 0.01  # smaller singular values are noise
 # For the estimate of memory: bytes of a node's features, and distinct features for each node.
 FEATURE_NODE_BYTES, FEATURES_PER_NODE = 900, 1.5
 
 
 def gather_vectors(ids: Ids, weight: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Sum over the features of each node of their rows of a matrix, scaled by their weights."""
+    """For each node, sum the rows of a matrix over the node's features, scaled by their weights."""
     from sapwood.constituency.learn.kernels.node_features import gather
 
     out = np.empty((len(ids), matrix.shape[1]))
@@ -494,10 +495,10 @@ def covariance_product(
     X: FloatArray,
     side: int,
 ) -> FloatArray:
-    """One shard's part of Omega X, [n_inside, k], or for side 1 of Omega' X; parts add up.
+    """Return one shard's summand of Omega X, [n_inside, k], or of Omega' X for side 1.
 
-    Omega = sum over nodes of phi psi', block-diagonal by label, is not built: it would have an
-    entry for every pair of features that meet at a node.
+    Omega = sum over nodes of phi psi', block-diagonal by label, is not stored: it has an entry for
+    every pair of features that occur at the same node.
 
     Parameters
     ----------
@@ -532,7 +533,7 @@ def project_nodes(
     if key not in data.projections:
         features = node_features(data, settings)
         svd = _decompose(data, features, n_states, seed)
-        # over each label's largest where they are unscaled: those have no common unit
+        # unscaled singular values have no common unit: divide by the largest of each label
         values = svd.s if settings.scaled else svd.s / np.maximum(svd.s[:, :1], 1e-300)
         m = states_by_label(values, data.counts.symbols, n_states)
         scales = features.inside.weight, features.outside.weight
@@ -542,7 +543,7 @@ def project_nodes(
 
 
 def _decompose(data: TrainingData, features: Features, n_states: int, seed: int) -> BlockSVD:
-    """Singular vectors of Omega^a (Figure 8): products are sums over shards."""
+    """Return the singular vectors of Omega^a (Figure 8), from products summed over shards."""
     sides = features.inside, features.outside
     scales = sides[0].weight, sides[1].weight
     per_node = 1.0 / np.maximum(data.counts.symbols, 1.0)  # Omega is a mean over M(a) nodes
@@ -559,9 +560,10 @@ def _decompose(data: TrainingData, features: Features, n_states: int, seed: int)
 
 
 def states_by_label(values: FloatArray, count: FloatArray, m: int) -> IntArray:
-    """Number of states of each label: at most m, fewer for rare labels and tiny singular values.
+    """Return the number of states of each label, fewer for rare labels and small singular values.
 
-    A label has 1 state up to 10 nodes and m from 100 on, and a linear number between.
+    A label with up to 10 nodes has 1 state, a label with 100 nodes or more has m states; the number
+    is linear in between.
     """
     share = np.clip((count - FEW) / (ENOUGH - FEW), 0.0, 1.0)
     by_count = 1 + np.floor(share * (m - 1)).astype(np.int64)

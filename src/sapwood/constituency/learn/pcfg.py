@@ -30,7 +30,7 @@ KERNEL_BYTES = 150e6  # Numba, SciPy and compiled kernels
 
 
 def dev_trees(source: TreebankLike | None) -> list[Tree] | None:
-    """Read held-out trees from any form in which they may be given; None stays None."""
+    """Read held-out trees from any source of trees; None stays None."""
     from sapwood.corpora.formats import as_trees
     from sapwood.corpora.tree import as_tree
 
@@ -40,7 +40,7 @@ def dev_trees(source: TreebankLike | None) -> list[Tree] | None:
 class TreebankEstimator(Estimator):
     """An estimator of grammars: learns from trees, and parses with the learnt grammar.
 
-    `predict` and `score` make scikit-learn's model selection work: a treebank is `X`, there is no
+    `predict` and `score` support scikit-learn's model selection: a treebank is `X`, there is no
     `y`, and `GridSearchCV(SpectralLPCFG(), {"n_states": [4, 8, 16]}).fit(bank)` cuts the folds.
     """
 
@@ -55,12 +55,12 @@ class TreebankEstimator(Estimator):
         return [parse.tree for parse in counted(found, "parsing", total=total, unit="sentence")]
 
     def score(self, trees: TreebankLike, y: None = None) -> float:
-        """Labelled F1 in percent of the parses of these trees' sentences against the trees.
+        """Return the labelled F1, in percent, of parsing the sentences of gold trees.
 
         Parameters
         ----------
         y
-            There for scikit-learn; trees are their own answers.
+            Ignored; scikit-learn passes it.
         """
         from sapwood.constituency.evaluate.bracketing import bracketing
 
@@ -68,18 +68,18 @@ class TreebankEstimator(Estimator):
         return bracketing(gold, self.predict(gold)).f1
 
     def memory_needed(self, data: TrainingData) -> float:
-        """Estimate the bytes that learning takes at most, besides the packed trees."""
+        """Estimate the peak memory of training in bytes, without the packed trees."""
         return 0.0
 
     def require_memory(self, data: TrainingData) -> None:
-        """Refuse to learn from a treebank where the estimated memory is not free."""
+        """Raise an error if the estimated memory of training is not free."""
         hint, amounts = "give fewer trees, or use one thread (--jobs 1)", [(data.n_trees, "tree")]
         if (n_states := getattr(self, "n_states", None)) is not None:
             hint, amounts = f"use fewer --states, {hint}", [*amounts, (n_states, "state")]
         require_memory(self.memory_needed(data), "training on", hint, *amounts)
 
     def __sklearn_tags__(self) -> Any:
-        """Answer what scikit-learn asks every estimator before it searches parameters."""
+        """Return the tags that scikit-learn's model selection reads."""
         from sklearn.utils import InputTags, Tags, TargetTags
 
         return Tags(
@@ -154,7 +154,7 @@ class PCFG(TreebankEstimator):
         return TrainingData(bank, self.lexicon or LexiconSettings(), engine)
 
 
-PLAIN = PCFG()  # of learners that are given no other
+PLAIN = PCFG()  # default of learners with a plain grammar
 
 
 class OnPlainGrammar(TreebankEstimator):
@@ -168,7 +168,7 @@ class OnPlainGrammar(TreebankEstimator):
     seed: int = parameter(0, maybe(whole(0)), "Seed of the random numbers.")
 
     def _prepare(self, bank: Trainable) -> TrainingData:
-        """Check the memory, and count the treebank unless that was done."""
+        """Count the treebank unless it is counted, and check the memory."""
         data = (self.plain or PLAIN).prepare(bank, self._engine())
         self.require_memory(data)
         return data

@@ -7,15 +7,16 @@ Notation
     pi(h | a)    probability of the states       t(h1, h2, h3 | a -> b c)
     Y, Z         inside and outside vectors of rows
 
-A *pivot* is a feature that occurs in one state only. In a picture in which every outside feature g
-is the point E[inside vector | g], pivots are the corners and every other feature lies between
-them: its weights are p(h | g). The same holds with inside and outside swapped. One side with pivots
-is enough (remark below Theorem 2): the other follows from it by least squares.
+A *pivot* is a feature that occurs in one state only. If every outside feature g is drawn as the
+point E[inside vector | g], the pivots are the corners of a simplex, and every other feature is a
+convex combination of the corners with weights p(h | g). The same holds with inside and outside
+swapped. Pivots on one side suffice (remark below Theorem 2): the parameters of the other side
+follow by least squares.
 
-All is computed from weighted rows. A treebank has a row of weight 1 for every node. Exact moments
+The computation reads weighted rows. A treebank has a row of weight 1 for every node. Exact moments
 have a row for every pair of an inside and an outside feature, weighted by its expected count. Rows
-stay in their shards; what leaves them are sums by feature, label, or pair of tag and word, and the
-instances of some rules at a time.
+stay in their shards. Shards return sums by feature, by label, or by pair of tag and word, and the
+instances of a few rules at a time.
 """
 
 from __future__ import annotations
@@ -58,25 +59,26 @@ from sapwood.execute import Engine, Placed
 from sapwood.linalg.pivots import columns_given_states, frequent, states_from_points
 from sapwood.linalg.simplex import convex_em
 
-# number of rules shown in the names of outside templates that look at more than one
+# number of rules in the names of outside features whose templates read more than one rule
 RULES_SHOWN = {"two_rules_above": 2, "three_rules_above": 3, "grandparent": 2}
-MOST_INSTANCES = 50_000  # instances of a rule that its convex EM uses, about
-BLOCK_INSTANCES = 200_000  # instances of rules that are collected at a time
-LABELS_NAMED = 5  # labels with too few pivots that the warning names
+MOST_INSTANCES = 50_000  # the convex EM of a rule uses about this many instances
+BLOCK_INSTANCES = 200_000  # number of instances collected at a time
+LABELS_NAMED = 5  # number of labels with too few pivots that the warning names
 
 
 class PivotLPCFG(StateParameters, EMParameters, OnPlainGrammar):
-    """Latent-variable PCFG by pivots and convex EM; an ordinary, normalised grammar.
+    """Latent-variable PCFG by pivots and convex EM; its weights are probabilities.
 
-    A label gets no more states than it has pivots, and with n nodes at most n / 20.
+    A label with n nodes gets at most as many states as it has pivots, and at most n / 20.
 
     Attributes
     ----------
     model_ : LatentGrammar
     info_ : Info
-        That of the EM iterations, see `run_treebank_em`, and `states`, the pivots found for each
-        label; `pivots`, in words, of each label with more than one state; `missing`, the labels
-        with fewer pivots than requested states: how many were found, and requested.
+        The `Info` of the EM iterations, see `run_treebank_em`, with three additions. `states` is
+        the number of pivots found for each label. `pivots` describes the pivots of each label with
+        more than one state. `missing` has the labels with fewer pivots than requested states, with
+        both numbers.
     """
 
     side: str = parameter(
@@ -103,7 +105,7 @@ class PivotLPCFG(StateParameters, EMParameters, OnPlainGrammar):
         Parameters
         ----------
         held
-            Trees apart from the treebank; the EM iteration that parses them best is kept.
+            Held-out trees, which choose the EM iteration with the highest F1.
         """
         data = self._prepare(bank)
         projection = project_nodes(data, self.n_states, FeatureSettings(), seed=self.seed)  # step 0
@@ -131,17 +133,17 @@ class PivotLPCFG(StateParameters, EMParameters, OnPlainGrammar):
 
 
 class PivotSettings(NamedTuple):
-    """Settings that treebanks need; exact moments do without them."""
+    """Settings for treebanks; exact moments do not need them."""
 
-    # of nodes, and of the label's nodes, that must have a feature for it to be a pivot: rarer
-    # ones are extreme points by chance
+    # minimum number of nodes, and minimum fraction of the label's nodes, that have a pivot feature:
+    # rarer features are extreme points by chance
     least_count: float = 20.0
     least_share: float = 1e-3
     # exponent of the product of a node's feature probabilities; 1 would treat the templates as
-    # independent, which they are not
+    # independent, although they are not
     sharpness: float = 0.5
-    floor: float = 1e-6  # of a state's feature distribution: no feature excludes a state for good
-    # where the convex EM of each rule ends
+    floor: float = 1e-6  # minimum of a state's feature distribution: no feature rules a state out
+    # when the convex EM of each rule ends
     gap: float = 1e-3
     max_iter: int = 30
 
@@ -164,11 +166,11 @@ class SideFeatures:
         return slice(int(self.start[a]), int(self.start[a + 1]))
 
     def per_template(self, weights: FloatArray, m: IntArray) -> FloatArray:
-        """Probabilities of features given a label's state, for each template on its own.
+        """Return the probabilities of features given a label's state, normalised per template.
 
-        A node has one feature of every template (section 6.2). Where a state has no weight for any
-        feature of a template, the template says nothing about it: all are 1. Columns beyond the
-        states m of a label, [n_symbols], are 0.
+        A node has one feature of every template (section 6.2). If a state has weight 0 for all
+        features of a template, their probabilities are set to 1, so that the template has no effect
+        on the state. Columns beyond the number of states m of a label, [n_symbols], are 0.
         """
         out, owner = np.zeros_like(weights), self.owner
         for number in self.number:
@@ -179,7 +181,7 @@ class SideFeatures:
 
 
 def sums_by_feature(ids: Ids, rows: FloatArray, n_features: int) -> FloatArray:
-    """For each feature, the sum of the rows that have it."""
+    """For each feature, return the sum of the rows that have the feature."""
     from sapwood.constituency.learn.kernels.node_features import scatter
 
     out = np.zeros((n_features, rows.shape[1]))
@@ -188,7 +190,7 @@ def sums_by_feature(ids: Ids, rows: FloatArray, n_features: int) -> FloatArray:
 
 
 def sums_over_features(ids: Ids, table: FloatArray) -> FloatArray:
-    """For each row, the sum over its features of their rows of a table."""
+    """For each row, return the sum of the table's rows over the features of the row."""
     from sapwood.constituency.learn.kernels.node_features import gather
 
     out = np.empty((len(ids), table.shape[1]))
@@ -212,12 +214,11 @@ class PivotRows:
     # [n_instances]: instances of rules
     rule: IntArray
     instance_weight: FloatArray
-    # [n_instances]: rows with the parent's outside features, and with the children's inside
-    # features
+    # [n_instances]: the row of the parent's outside features, and of each child's inside features
     parent: IntArray
     left: IntArray
     right: IntArray
-    # [n_leaves]: rows of words, and which pair of tag and word each is
+    # [n_leaves]: rows of words, and the index of each one's pair of tag and word
     leaf: IntArray
     pair: IntArray
     top: IntArray  # [n_roots]: rows of roots
@@ -231,7 +232,7 @@ class PivotRows:
         n_phrases: int,
         n_words: int,
     ) -> PivotRows:
-        """The nodes of a shard of trees, each of weight 1."""
+        """Make a row of weight 1 for every node of a shard of trees."""
         Y, Z = vectors.vectors(rows)
         return cls(
             label=rows.label, weight=np.ones(len(rows.label)), inside=rows.inside,
@@ -241,16 +242,16 @@ class PivotRows:
         )  # fmt: skip
 
     def features(self, side: str) -> Ids:
-        """Features of the rows on one side, `inside` or `outside`."""
+        """Return the features of the rows on one side, `inside` or `outside`."""
         return self.inside if side == "inside" else self.outside
 
     def points(self, side: str, n_features: int) -> FloatArray:
-        """For each feature of a side, the weighted sum of the other side's vectors."""
+        """For each feature of a side, return the weighted sum of the other side's vectors."""
         vectors = self.Z if side == "inside" else self.Y
         return sums_by_feature(self.features(side), vectors * self.weight[:, None], n_features)
 
     def joint(self, side: str, posterior: FloatArray, n_features: int) -> FloatArray:
-        """For each feature of the other side, the states of one side that it occurs with."""
+        """For each feature of the other side, return the weights of the states it occurs with."""
         other = "outside" if side == "inside" else "inside"
         states = sums_over_features(self.features(side), posterior) * self.weight[:, None]
         return sums_by_feature(self.features(other), states, n_features)
@@ -258,7 +259,7 @@ class PivotRows:
 
 @dataclass(frozen=True, eq=False)
 class LikelyStates:
-    """Rows of a shard with the likelihoods of their features, given each state."""
+    """Rows of a shard, with the likelihoods of their features given each state."""
 
     rows: PivotRows
     # [n_rows, m]: products of r of a row's inside features, and of s of its outside features
@@ -266,7 +267,7 @@ class LikelyStates:
     above: FloatArray
 
     def instances(self, rules: slice, stride: IntArray) -> RuleInstances:
-        """Sample instances of some rules, every stride-th of each: z above, y and x below."""
+        """Sample every stride-th instance of some rules: z of the parent, y, x of the children."""
         rows = self.rows
         groups = group_rows(rows.rule, len(stride))[rules]
         some = [at[::n] for at, n in zip(groups, stride[rules].tolist(), strict=True)]
@@ -279,7 +280,7 @@ class LikelyStates:
 
 @dataclass(frozen=True, eq=False)
 class RuleInstances(FieldRows):
-    """Instances of some rules; `+` appends those of the next shard.
+    """Instances of some rules; `+` appends the instances of the next shard.
 
     Attributes
     ----------
@@ -297,12 +298,12 @@ class RuleInstances(FieldRows):
 
 @dataclass(frozen=True, eq=False)
 class PivotNodes:
-    """The input of Figure 1: rows in their shards, and the values that all shards read."""
+    """The input of Figure 1: rows in their shards, and values that all shards read."""
 
     # the features of either side
     inside: SideFeatures
     outside: SideFeatures
-    size: IntArray  # [n_symbols]: how many numbers of a row's vectors count for each label
+    size: IntArray  # [n_symbols]: dimensions of the vectors of each label
     rules: IntArray  # [n_rules, 3]
     symbol_of_pair: IntArray  # [n_pairs]: tags of the pairs of tag and word
     # [n_symbols], [n_rules]: weights of the rows of each label and of the instances of each rule
@@ -313,7 +314,7 @@ class PivotNodes:
 
 
 def pivot_nodes(data: TrainingData, projection: NodeProjection, trees: TrainingTrees) -> PivotNodes:
-    """All nodes of a projected treebank, with their features, each of weight 1."""
+    """Return all nodes of a projected treebank, with their features, each of weight 1."""
     spaces = (projection.features.inside, projection.features.outside)
     inside, outside = (SideFeatures(space.start, space.count, space.number) for space in spaces)
     rows = data.engine.map(
@@ -331,10 +332,10 @@ class FeatureDistributions:
     """Step 1: r, s and pi of every label."""
 
     m: IntArray  # [n_symbols]: states (pivots found) of each label
-    pivots: dict[int, IntArray]  # by label, the features that its states were made from
+    pivots: dict[int, IntArray]  # for each label, the pivot feature of every state
     pi: FloatArray
-    # [n_features, n_states]: r(f | h), s(g | h) in the rows of their features; columns beyond a
-    # label's states are zero
+    # [n_features, n_states]: r(f | h) and s(g | h), one row per feature; columns beyond a label's
+    # states are zero
     r: FloatArray
     s: FloatArray
 
@@ -342,17 +343,17 @@ class FeatureDistributions:
 def find_distributions(
     nodes: PivotNodes, wanted: IntArray, side: str, settings: PivotSettings
 ) -> FeatureDistributions:
-    """Pivots on one side, and the distributions of features on both.
+    """Find the pivots on one side, and the distributions of features on both sides.
 
-    With pivots inside, r(f | h) = p(h | f) p(f) / pi(h), and s solves p(g | f) = sum of p(h | f)
-    s(g | h); pivots outside swap the two.
+    With pivots inside, r(f | h) = p(h | f) p(f) / pi(h), and s solves p(g | f) = sum over h of p(h
+    | f) s(g | h). With pivots outside, r and s are swapped.
 
     Parameters
     ----------
     wanted : [n_symbols]
-        States of each label; it gets fewer where fewer pivots are found.
+        Requested states of each label. A label with fewer pivots gets fewer states.
     side
-        Where pivots are looked for, `inside` or `outside`.
+        The side with the pivots, `inside` or `outside`.
     """
     is_inside, total = side == "inside", nodes.engine.total
     own, other = (nodes.inside, nodes.outside) if is_inside else (nodes.outside, nodes.inside)
@@ -379,7 +380,7 @@ def find_distributions(
     for a, k in enumerate(m.tolist()):
         mine, theirs = own.block(a), other.block(a)
         gram = posterior[mine, :k].T @ weighted[mine, :k]
-        # sampling noise makes some negative
+        # sampling noise makes some numbers negative
         solution[theirs, :k] = np.maximum(columns_given_states(gram, joint[theirs, :k]), 0.0)
     first, second = own.per_template(weighted, m), other.per_template(solution, m)
     return FeatureDistributions(m, pivots, pi, *((first, second) if is_inside else (second, first)))
@@ -388,7 +389,7 @@ def find_distributions(
 def estimate_parameters(
     nodes: PivotNodes, views: FeatureDistributions, settings: PivotSettings
 ) -> LatentParameters:
-    """Steps 2 and 3 of Figure 1, and pi and q of section 6.1."""
+    """Estimate the parameters: steps 2 and 3 of Figure 1, and pi and q of section 6.1."""
     m, pairs, engine = views.m, nodes.symbol_of_pair, nodes.engine
     likely = engine.map(likely_states, nodes.shards, views, settings)
     rules = expected_rule_counts(nodes, m, likely, settings)
@@ -406,7 +407,7 @@ def estimate_parameters(
 def likely_states(
     rows: PivotRows, views: FeatureDistributions, settings: PivotSettings
 ) -> LikelyStates:
-    """Compute the likelihood of the features below and above each row, given each state."""
+    """Compute the likelihoods of each row's inside and outside features, given each state."""
     below = likelihoods(rows, rows.inside, views.r, views.m, settings)
     return LikelyStates(rows, below, likelihoods(rows, rows.outside, views.s, views.m, settings))
 
@@ -414,8 +415,8 @@ def likely_states(
 def likelihoods(
     rows: PivotRows, ids: Ids, table: FloatArray, m: IntArray, settings: PivotSettings
 ) -> FloatArray:
-    """Product over templates of r or s of each row's features, to a power; largest 1."""
-    with np.errstate(divide="ignore"):  # without a floor, a feature may exclude a state
+    """Return the product of r or s over each row's features, to a power, with maximum 1."""
+    with np.errstate(divide="ignore"):  # without a floor, a feature may rule a state out
         logs = sums_over_features(ids, np.log(table + settings.floor)) * settings.sharpness
     kept = np.arange(table.shape[1]) < m[rows.label][:, None]
     logs = np.where(kept, logs, -np.inf)
@@ -426,10 +427,10 @@ def likelihoods(
 def expected_rule_counts(
     nodes: PivotNodes, m: IntArray, likely: Placed, settings: PivotSettings
 ) -> FloatArray:
-    """Step 2: expected counts n(rule) t(h1, h2, h3 | rule) of all rules, one after the other.
+    """Return the expected counts n(rule) t(h1, h2, h3 | rule) of all rules (step 2).
 
-    The convex EM of a rule needs its instances again and again: those of a block of rules are
-    collected at a time, and of a very frequent rule a part of them.
+    The convex EM of a rule reads its instances in every iteration. Instances are therefore
+    collected for one block of rules at a time; very frequent rules are sampled.
     """
     engine = nodes.engine
     seen = engine.total(instance_counts, nodes.shards, len(nodes.rules))
@@ -447,19 +448,19 @@ def expected_rule_counts(
 
 
 def instance_counts(rows: PivotRows, n_rules: int) -> IntArray:
-    """Number of instances of each rule."""
+    """Return the number of instances of each rule."""
     return np.bincount(rows.rule, minlength=n_rules)
 
 
 def _blocks(sizes: IntArray) -> list[slice]:
-    """Runs of rules with not many more instances than can be held at a time."""
+    """Cut the rules into runs whose instances fit into memory."""
     end = np.cumsum(sizes)
     cuts = np.flatnonzero(np.diff(end // BLOCK_INSTANCES)) + 1
     return [slice(*pair) for pair in pairwise([0, *cuts.tolist(), len(sizes)])]
 
 
 def _of_rule(found: RuleInstances, at: IntArray, m: IntArray, total: float) -> list[FloatArray]:
-    """Views and weights of sampled instances of one rule, which represent all of them."""
+    """Return the views and weights of one rule's sampled instances, scaled to all instances."""
     a, b, c = m.tolist()
     weight = found.weight[at]
     weight = weight * (total / max(float(weight.sum()), 1e-300))
@@ -467,7 +468,7 @@ def _of_rule(found: RuleInstances, at: IntArray, m: IntArray, total: float) -> l
 
 
 def states_of_rule(views: Sequence[FloatArray], settings: PivotSettings) -> FloatArray:
-    """Expected counts of the states of one rule: the convex EM of Eq. 1, given z, y, x, weights."""
+    """Return the expected state counts of one rule by the convex EM of Eq. 1."""
     z, y, x, weight = views
     total, shape = float(weight.sum()), (z.shape[1], y.shape[1], x.shape[1])
     if total == 0.0 or max(shape) == 1:
@@ -477,13 +478,13 @@ def states_of_rule(views: Sequence[FloatArray], settings: PivotSettings) -> Floa
 
 
 def word_counts(likely: LikelyStates, pi: FloatArray, n_pairs: int) -> FloatArray:
-    """Expected counts of pairs of tag and word by state: q, where the tag's word is a feature."""
+    """Return the expected counts of pairs of tag and word by state, for q."""
     rows = likely.rows
     return _total(rows, likely.below * pi[rows.label], rows.leaf, rows.pair, n_pairs)
 
 
 def root_counts(likely: LikelyStates, pi: FloatArray) -> FloatArray:
-    """Expected counts of root labels by state: pi, read off s of nodes with nothing above."""
+    """Return the expected counts of root labels by state, from s of the roots of trees."""
     rows = likely.rows
     return _total(rows, likely.above * pi[rows.label], rows.top, rows.label[rows.top], len(pi))
 
@@ -491,7 +492,7 @@ def root_counts(likely: LikelyStates, pi: FloatArray) -> FloatArray:
 def _total(
     rows: PivotRows, posterior: FloatArray, at: IntArray, key: IntArray, n_keys: int
 ) -> FloatArray:
-    """Sum over rows, by key, of their weights times their distributions of states."""
+    """Sum the weights of rows times their distributions over states, by key."""
     share = posterior[at] / np.maximum(posterior[at].sum(axis=1, keepdims=True), 1e-300)
     return sum_rows(share * rows.weight[at][:, None], key, n_keys)
 
@@ -499,11 +500,11 @@ def _total(
 def pivot_names(
     data: TrainingData, features: Features, pivots: Mapping[int, IntArray], side: str
 ) -> dict[str, list[str]]:
-    """The pivots of each label in words, such as `rule_above: S -> [NP] VP`."""
+    """Describe the pivots of each label, such as `rule_above: S -> [NP] VP`."""
     space = features.inside if side == "inside" else features.outside
     templates = [template.__name__ for template in space.templates]
     wanted = np.unique(np.concatenate([np.empty(0, np.int64), *pivots.values()]))
-    # nodes and their features lie in shards of their own, but in the same order
+    # the shards of nodes and the shards of features have the same order
     found: dict[int, str] = {}
     engine = data.engine
     examples = engine.gather(engine.map(example_nodes, features.rows, wanted, side))
@@ -518,7 +519,7 @@ def pivot_names(
 
 
 def example_nodes(rows: FeatureRows, wanted: IntArray, side: str) -> dict[int, tuple[int, int]]:
-    """For each wanted feature that occurs in a shard, its template and the last node with it."""
+    """For each requested feature in a shard, return its template and the last node that has it."""
     ids = rows.inside if side == "inside" else rows.outside
     found: dict[int, tuple[int, int]] = {}
     for place in range(ids.shape[1]):
@@ -530,7 +531,7 @@ def example_nodes(rows: FeatureRows, wanted: IntArray, side: str) -> dict[int, t
 
 
 def _below(table: NodeTable, node: int) -> str:
-    """A node by its word or its rule."""
+    """Describe a node by its word or its rule."""
     if table.word[node] >= 0:
         return str(table.inventory.words[table.word[node]])
     return "{} -> {} {}".format(*_rule(table, node))
@@ -542,7 +543,7 @@ def _rule(table: NodeTable, node: int) -> list[str]:
 
 
 def _above(table: NodeTable, node: int, n_rules: int) -> str:
-    """A node by the rules above it, its own place in brackets."""
+    """Describe a node by the rules above it, with the node in square brackets."""
     rules = list[str]()
     while len(rules) < n_rules and table.parent[node] >= 0:
         node, is_left = int(table.parent[node]), node == table.left[table.parent[node]]
@@ -554,7 +555,7 @@ def _above(table: NodeTable, node: int, n_rules: int) -> str:
 def missing_pivots(
     data: TrainingData, found: IntArray, wanted: IntArray
 ) -> dict[str, tuple[int, int]]:
-    """Labels with fewer pivots than requested states, the commonest first."""
+    """Return the labels with fewer pivots than requested states, the most frequent first."""
     few = np.flatnonzero(found < wanted)
     few = few[np.argsort(-data.counts.symbols[few], kind="stable")]
     symbols = data.inventory.symbols

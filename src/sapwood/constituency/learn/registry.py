@@ -1,8 +1,8 @@
-"""The methods of learning by name: what commands, ensembles and benchmarks choose from.
+"""Registry of the learning methods by name, for commands, ensembles and benchmarks.
 
-A new method is a line in `METHODS`; dependencies and text have tables of their own (`methods.py`
-in their folders). Estimators are imported on demand, so that `--help` can list all of
-them without NumPy.
+To add a method, add a line to `METHODS`. Dependency parsing and language models have tables of
+their own (`methods.py` in their folders). Estimators are imported on demand, so that `--help` lists
+all methods without importing NumPy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Learner(Protocol):
 
     @property
     def model_(self) -> Model:
-        """The model that was learnt."""
+        """The trained model."""
         ...
 
     @property
@@ -45,12 +45,12 @@ class Learner(Protocol):
         ...
 
     def fit(self, data: Any, held: Any = None) -> Self:
-        """Learn from data; held-out data chooses between iterations or candidates, if any."""
+        """Train on data; held-out data, if given, selects iterations or members."""
         ...
 
 
 class EMParameters(Estimator):
-    """Base of learners that run EM iterations."""
+    """Parameters of learners that run EM iterations."""
 
     uses_held: ClassVar[bool] = True
     iterations: int = parameter(
@@ -82,31 +82,31 @@ class EMParameters(Estimator):
     on_grade: Callable[..., Any] | None = former_callback("on_grade")
 
 
-# values of parameters where a training names no other
+# defaults of the training commands
 USUAL = {"seed": 0, "n_jobs": 0, "budget": "auto", "spent": 0.0}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a training by any method, which takes the parameters that it has."""
+    """Settings of a training run; each method picks the parameters that it declares."""
 
-    # by the names that learners declare; the others are those of `USUAL`, or of the learner
+    # by parameter name; missing parameters default to `USUAL`, then to the learner's defaults
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    lexicon: LexiconSettings | None = None  # how words are generalised; None for the usual way
-    # settings that the treebank may choose, and those that it has chosen
+    lexicon: LexiconSettings | None = None  # settings of the lexicon; None for the defaults
+    # settings that may be chosen on the treebank, and the settings chosen on it
     open: Sequence[str] = ("horizontal", "binarise", "vertical")
     choice: ChosenSettings | None = None
 
     def __getitem__(self, name: str) -> Any:
-        """The value of a parameter; None where the learner has its own."""
+        """Return the value of a parameter; None for the default of the learner."""
         return self.parameters.get(name, USUAL.get(name))
 
     def replace_parameters(self, **values: Any) -> Settings:
-        """Return these settings with other values of some parameters."""
+        """Return a copy with other values of some parameters."""
         return replace(self, parameters={**self.parameters, **values})
 
     def choose(self, method: str, bank: Treebank | StoredTreebank) -> Settings:
-        """Return these settings with the open ones chosen on the treebank, for a method."""
+        """Return a copy in which open settings are chosen on the treebank for a method."""
         from sapwood.constituency.learn.settings_search import (
             LIMITS,
             ChosenSettings,
@@ -140,8 +140,8 @@ class Settings:
         return self.lexicon or LexiconSettings()
 
 
-# Hidden states need other settings than a plain grammar, and spectral learning with few states
-# take a second.
+# Grammars with hidden states need other settings than a plain grammar; spectral learning with few
+# states takes a second.
 SPECTRAL_JUDGE = ("spectral", {"n_states": 8})
 METHODS: dict[str, Method] = {
     "best": Method(

@@ -1,18 +1,20 @@
-"""Search for the binarisation of a treebank: settings are scored on held-out trees of its own.
+"""Choose the binarisation of a treebank by the F1 of a quick grammar on held-out trees.
 
-Which settings are best depends on the trees, and on the method: where phrases are flat, symbols
-that remember sisters are many and rare, so that their hidden states have little to learn from,
-while a plain grammar has nothing else to distinguish half-built phrases. So a *judge*, a quick
-grammar, learns from most of a sample of the trees under one setting after the other, and parses
-the rest. Settings are searched one at a time, each with the best values of those before it.
+The best settings depend on the treebank and on the method. If phrases are flat, intermediate
+symbols with many sisters are numerous and rare, so that their hidden states have few training
+examples; a plain grammar, however, needs the sisters to distinguish incomplete phrases. Therefore a
+*judge*, a grammar that is quick to train, is trained on most of a sample of the trees with each
+setting, and parses the rest. Settings are searched one at a time, each with the best values of the
+earlier ones.
 
 Notation
 --------
-    m[k], t[k]   matched brackets of held-out sentence k; its gold and predicted brackets together
+    m[k], t[k]   number of matched brackets of held-out sentence k; number of its gold and predicted
+    brackets
     F            2 sum(m) / sum(t)
 
-A setting replaces the treebank's own only where F rises by more than its standard error, that of
-the paired difference over sentences: smaller gains are noise, and defaults were chosen with care.
+A setting replaces that of the treebank only if F rises by more than the standard error of the
+paired difference over sentences, since smaller gains may be noise.
 """
 
 from __future__ import annotations
@@ -36,13 +38,13 @@ from sapwood.corpora.tree import Tree
 from sapwood.execute import Engine, Threads
 from sapwood.execute.engine import load_shard
 
-# values that are tried beside the treebank's own, for methods with hidden states and for `pcfg`
+# values to try besides those of the treebank: for methods with hidden states, and for `pcfg`
 LATENT_VALUES: dict[str, tuple[Any, ...]] = {
     "horizontal": (1, 0),
     "binarise": ("head", "right", "left"),
 }
 PLAIN_VALUES = LATENT_VALUES | {"horizontal": (1, 0, 2), "vertical": (1, 2)}
-SETTINGS = tuple(PLAIN_VALUES)  # all settings that may be searched
+SETTINGS = tuple(PLAIN_VALUES)  # all settings that can be searched
 
 
 class SearchLimits(NamedTuple):
@@ -51,15 +53,17 @@ class SearchLimits(NamedTuple):
     Attributes
     ----------
     least_trees
-        Fewest trees of a treebank; with fewer, held-out trees cannot distinguish settings.
+        Minimum size of a treebank; with fewer trees, the held-out trees are too few to choose
+        settings.
     most_trees, most_words
-        Size of the sample that is learnt from and parsed.
+        Maximum size of the sample, training and held-out trees together.
     least_budget
-        Seconds of a budget below which nothing is searched, since that would take much of it.
+        Minimum budget in seconds; with less, the search would take much of the budget.
     held_every
-        Of this many trees of the sample, one is held out.
+        Every tree of the sample whose number is a multiple of this is held out.
     longest
-        Words of a held-out sentence; longer ones take most of the time.
+        Maximum number of words of a held-out sentence; longer sentences would take most of the
+        time.
     """
 
     least_trees: int = 1000
@@ -74,7 +78,7 @@ LIMITS = SearchLimits()
 
 
 class Score(NamedTuple):
-    """F1 of some settings in percent, under a judge."""
+    """The F1 of a judge with some settings, in percent."""
 
     settings: Mapping[str, Any]
     f1: float
@@ -82,22 +86,22 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True)
 class ChosenSettings:
-    """The settings that a search has chosen for a treebank.
+    """The settings chosen for a treebank.
 
     Attributes
     ----------
     settings
-        The best values of the settings that were searched.
+        The best values of the searched settings.
     judge
-        The judge in words; empty where nothing was searched.
+        Description of the judge; empty without a search.
     grades
-        Scores of all settings that were tried, the treebank's own first.
+        Scores of all tried settings; the first score is that of the treebank's own settings.
     trees, held
-        Number of trees that were learnt from, and of held-out trees that were parsed.
+        Number of training trees of the judge, and of held-out trees.
     seconds
         CPU seconds of this process.
     reason
-        Why nothing was searched, where nothing was.
+        The reason for not searching; empty after a search.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -109,14 +113,14 @@ class ChosenSettings:
     reason: str = ""
 
     def as_record(self) -> dict[str, Any]:
-        """Return the entries for the model file: none that depend on the clock."""
+        """Return the entries for the model file, without any that depend on the clock."""
         return {
             "settings": dict(self.settings), "judge": self.judge, "trees": self.trees,
             "held": self.held, "grades": [dict(f1=f1, **tried) for tried, f1 in self.grades],
         }  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the search as plain data for reports."""
+        """Return the result of the search as plain data for reports."""
         return self.as_record() | {"seconds": self.seconds, "reason": self.reason}
 
     def __str__(self) -> str:
@@ -129,7 +133,7 @@ class ChosenSettings:
         return f"{shown}: chosen on {self.held:,} held trees by {self.judge} ({gain})"
 
     def plain(self, lexicon: LexiconSettings | None = None) -> PCFG:
-        """Make the estimator of a plain grammar with these settings, for any learner."""
+        """Return an estimator of the plain grammar with the chosen settings."""
         return PCFG(**self.settings, lexicon=lexicon)
 
 
@@ -147,9 +151,9 @@ def choose_settings(
     Parameters
     ----------
     method
-        One of those of `sapwood train`.
+        A method of `sapwood train`.
     names
-        The settings that are searched; others stay as the treebank was read with.
+        The settings to search; the others keep the values of the treebank.
     lexicon
         How words are generalised.
 
@@ -177,7 +181,7 @@ def choose_settings(
 
 
 class _Trial(NamedTuple):
-    """Settings, and the brackets of each held-out sentence under them, rows (m, t)."""
+    """Tried settings, and the bracket counts (m, t) of each held-out sentence."""
 
     settings: dict[str, Any]
     counts: FloatArray
@@ -189,7 +193,7 @@ class _Trial(NamedTuple):
 
 
 class SettingsSearch:
-    """A sample of training and held-out trees, and the judge that scores settings on them."""
+    """A sample of training and held-out trees, and the judge that scores settings."""
 
     def __init__(
         self,
@@ -233,7 +237,7 @@ class SettingsSearch:
         )  # fmt: skip
 
     def evaluate(self, settings: dict[str, Any]) -> _Trial:
-        """Train the judge with some settings, and count its brackets of the held-out trees."""
+        """Train the judge with some settings, and count its brackets on the held-out trees."""
         data = PCFG(**settings, lexicon=self.lexicon).prepare(self.train, self.engine)
         method = METHODS[self.judge]
         given = method.pick({**self.judge_values, "seed": self.seed, "engine": self.engine})
@@ -244,7 +248,7 @@ class SettingsSearch:
 
 
 def _sample(bank: Treebank | StoredTreebank) -> Iterator[Tree]:
-    """Draw trees at equal distances from a treebank; all of a small one."""
+    """Draw trees at equal distances from a treebank; a small treebank is used whole."""
     by_trees, by_words = bank.n_trees / LIMITS.most_trees, bank.n_tokens / LIMITS.most_words
     stride = max(1, ceil(by_trees), ceil(by_words))
     first = 0
@@ -263,7 +267,7 @@ def _f(counts: FloatArray) -> float:
 def standard_error(one: FloatArray, other: FloatArray) -> float:
     """Standard error of the difference of two F1 in percent, over the same sentences.
 
-    By the delta method: sentence k moves F by (2 m[k] - F t[k]) / sum(t).
+    By the delta method, sentence k changes F by (2 m[k] - F t[k]) / sum(t).
 
     Parameters
     ----------

@@ -14,16 +14,16 @@ Notation
     E3 = E[z] (x) E[y] (x) E[w]                   means over the rule's instances
     E4 = product of the means of the labels
     E  = lam E1 + (1 - lam) (lam E2 + (1 - lam) (lam E3 + (1 - lam) E4))
-    lam = sqrt(n) / (C + sqrt(n))                 how far the rule's own moments are trusted
+    lam = sqrt(n) / (C + sqrt(n))                 weight of the rule's own moments
 
-`E n / M(a)` is the tensor C[a -> b c] of equation 14. E needs sums over the instances only. A rule
-seen n times has at most 4 n + 2 outer products in E, and is kept that way when they take fewer
-numbers than the whole tensor; such a rule needs its few instances.
+`E n / M(a)` is the tensor C[a -> b c] of equation 14. E depends on the instances only through sums.
+For a rule seen n times, E is also a sum of at most 4 n + 2 outer products. The tensor is stored in
+this factored form if it takes fewer numbers; the learner then keeps the rule's instances.
 
-All nodes of all trees count. (Drawing one node per tree, as the paper does to get independent
-samples, weighs nodes of small trees more than those of large ones; inside and outside are then
-dependent given the hidden state, and the estimate is inconsistent: see docs/concepts/spectral.md.)
-Every statistic is a sum over nodes. Third moments of rules are the large ones.
+The statistics are sums over all nodes of all trees. (The paper draws one node per tree to get
+independent samples. This gives the nodes of small trees more weight than the nodes of large trees,
+so that inside and outside are dependent given the hidden state, and the estimate is inconsistent:
+see docs/concepts/spectral.md.) The third moments of rules take most of the memory.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class LabelMeans(NamedTuple):
 
 
 class RuleTensor(NamedTuple):
-    """A tensor, whole (rank 0) or as factors one after the other."""
+    """A tensor, either whole (rank 0) or as its concatenated factors."""
 
     rank: int
     numbers: FloatArray
 
 
 class RuleSums(NamedTuple):
-    """Sums over the instances of a rule, of all products of their vectors."""
+    """Sums over the instances of a rule, for every product of the three vectors."""
 
     zyw: FloatArray  # [m(a), m(b), m(c)]
     zy: FloatArray  # [m(a), m(b)]
@@ -87,21 +87,21 @@ class RuleSums(NamedTuple):
 
     @classmethod
     def of(cls, z: FloatArray, y: FloatArray, w: FloatArray) -> RuleSums:
-        """Sums over the rows of three matrices."""
+        """Compute the sums over the rows of three matrices."""
         pairs = (y[:, :, None] * w[:, None, :]).reshape(len(z), -1)
         zyw = (z.T @ pairs).reshape(z.shape[1], y.shape[1], w.shape[1])
         return cls(zyw, z.T @ y, z.T @ w, y.T @ w, z.sum(axis=0), y.sum(axis=0), w.sum(axis=0))
 
     @classmethod
     def from_flat(cls, flat: FloatArray, a: int, b: int, c: int) -> RuleSums:
-        """Sums from one flat array that holds them one after the other."""
+        """Read the sums from one flat array."""
         shapes = ((a, b, c), (a, b), (a, c), (b, c), (a,), (b,), (c,))
         cuts = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
         parts = zip(np.split(flat, cuts), shapes, strict=True)
         return cls(*(part.reshape(shape) for part, shape in parts))
 
     def divide_outside(self, sigma: FloatArray) -> RuleSums:
-        """The sums of z / sigma instead of z."""
+        """Return the sums for z / sigma in place of z."""
         column = sigma[:, None]
         return self._replace(
             zyw=self.zyw / column[:, None], zy=self.zy / column, zw=self.zw / column,
@@ -110,12 +110,12 @@ class RuleSums(NamedTuple):
 
 
 def trust(n: float, shrinkage: float) -> float:
-    """The weight lam of a rule's own moments in the smoothing."""
+    """Return lam, the weight of a rule's own moments in the smoothing."""
     return float(np.sqrt(n) / (shrinkage + np.sqrt(n)))
 
 
 def is_small(n: IntArray, m: IntArray, shrinkage: float) -> BoolArray:
-    """Whether the factors of rules seen n times take fewer numbers than whole tensors.
+    """Whether the factors of rules seen n times have fewer numbers than the whole tensors.
 
     `m` [n_rules, 3] holds the lengths of the three vectors of each rule.
     """
@@ -124,7 +124,7 @@ def is_small(n: IntArray, m: IntArray, shrinkage: float) -> BoolArray:
 
 
 def whole_tensor(sums: RuleSums, n: int, label: LabelMeans, shrinkage: float) -> RuleTensor:
-    """Smoothed E of a rule seen n times, as a whole tensor."""
+    """Return the smoothed E of a rule seen n times, as a whole tensor."""
     lam = trust(n, shrinkage)
     E1 = sums.zyw / n
     if lam == 1.0:
@@ -144,7 +144,7 @@ def whole_tensor(sums: RuleSums, n: int, label: LabelMeans, shrinkage: float) ->
 def factored_tensor(
     z: FloatArray, y: FloatArray, w: FloatArray, label: LabelMeans, shrinkage: float
 ) -> RuleTensor:
-    """Smoothed E of one rule as a sum of outer products of its instances' vectors."""
+    """Return the smoothed E of a rule as a sum of outer products of its instances' vectors."""
     n, lam = len(z), trust(len(z), shrinkage)
     last, second = (1 - lam) ** 3, (1 - lam) * lam / 3
     if lam == 1.0:
@@ -167,19 +167,19 @@ def factored_tensor(
 
 
 class RuleLayout(NamedTuple):
-    """Which rules keep their instances, and where the sums of the others start."""
+    """Whether each rule keeps its instances, and the offsets of the sums of the other rules."""
 
     rules: IntArray  # [n_rules, 3]: symbols
     seen: IntArray  # [n_rules]: counts
     keeps: BoolArray  # [n_rules]: whether a rule keeps its instances
-    start: IntArray  # [n_rules + 1]: offsets of the flat `RuleSums` of rules that keep none
+    start: IntArray  # [n_rules + 1]: offsets of the flat `RuleSums` of the other rules
     n_entries: int  # of the lexicon
 
     @classmethod
     def of(
         cls, rules: IntArray, count: IntArray, m: IntArray, shrinkage: float, n_entries: int
     ) -> RuleLayout:
-        """The layout of rules with these counts, and of labels with `m` states each."""
+        """Make the layout of rules with these counts and labels with `m` states each."""
         keeps = is_small(count, m[rules], shrinkage)
         a, b, c = m[rules].T
         sizes = np.where(keeps, 0, a * b * c + a * b + a * c + b * c + a + b + c)
@@ -205,7 +205,7 @@ def rule_tensors(
     symbol_count: FloatArray,
     shrinkage: float,
 ) -> tuple[IntArray, FloatArray]:
-    """Tensors C[a -> b c] = n(r) / M(a) * E of all rules that were seen: their ranks and numbers.
+    """Return the ranks and numbers of the tensors C[a -> b c] = n(r) / M(a) * E of all seen rules.
 
     Parameters
     ----------
@@ -214,13 +214,13 @@ def rule_tensors(
     flat
         `RuleSums` of the rules that do not keep their instances.
     instances
-        The instances of rules that keep them: rule, z, y and w.
+        Columns rule, z, y and w of the kept instances.
     """
     ranks, parts, count = [], [np.zeros(0)], layout.seen
     rule_of, Z, Y, W = instances
     order = np.argsort(rule_of, kind="stable")
     first = np.searchsorted(rule_of[order], np.arange(len(layout.rules) + 1))
-    # a part of a treebank shares the inventory of the whole; the grammar has the rules seen
+    # the inventory of a part of a treebank may have rules that do not occur in the part
     for r in np.flatnonzero(count).tolist():
         a, b, c = layout.rules[r].tolist()
         i, j, k = m[[a, b, c]].tolist()
@@ -241,14 +241,14 @@ def rule_tensors(
     return np.array(ranks, dtype=np.int64), np.concatenate(parts)
 
 
-SPECTRUM_LABELS = 40  # labels whose singular values are kept with the model
-# Likewise: numbers that a factored tensor has for each instance of its rule and each state.
+SPECTRUM_LABELS = 40  # number of labels whose singular values are saved with the model
+# Numbers of a factored tensor per instance of its rule and per state, in the memory estimate.
 FACTOR_RANK = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Instances(FieldRows):
-    """Instances of rare rules in the order of trees; `+` appends those of the next shard."""
+    """Instances of rare rules in the order of trees; `+` appends the next shard's instances."""
 
     rule: IntArray  # [n]
     # [n, m]: outside vector of the parent, inside vectors of the children
@@ -259,22 +259,22 @@ class Instances(FieldRows):
 
 @dataclass(frozen=True, eq=False)
 class ProjectedSums(FieldSums):
-    """Sums over the nodes of a shard; `+` joins shards."""
+    """Sums over the nodes of a shard; `+` adds the sums of shards."""
 
-    # [n_symbols, m]: of the vectors of each label, and of their products number by number
+    # [n_symbols, m]: sums of y, of z, and of their elementwise product, for each label
     y: FloatArray
     z: FloatArray
     yz: FloatArray
-    root: FloatArray  # [n_symbols, m]: of y of the roots of trees
-    # [n_entries, m], [n_entries]: of z of the leaves of each entry of the lexicon, and their number
+    root: FloatArray  # [n_symbols, m]: sums of y of the roots of trees
+    # [n_entries, m], [n_entries]: sums of z of the leaves of each lexicon entry, and their number
     entry: FloatArray
     entry_count: FloatArray
     rules: FloatArray  # `RuleSums` of all rules that do not keep their instances
-    instances: Instances  # of those that do
+    instances: Instances  # of the rules that keep them
 
     @classmethod
     def of(cls, rows: FeatureRows, vectors: SingularVectors, layout: RuleLayout) -> ProjectedSums:
-        """Steps 1 and 2 of Figure 7 for one shard."""
+        """Compute the sums of one shard (steps 1 and 2 of Figure 7)."""
         Y, Z = vectors.vectors(rows)
         n_symbols, m = len(vectors.m), Y.shape[1]
         entry, count = np.zeros((layout.n_entries, m)), np.zeros(layout.n_entries)
@@ -300,7 +300,7 @@ def _rule_sums(
     m: IntArray,
     layout: RuleLayout,
 ) -> FloatArray:
-    """Concatenate the sums of all rules that do not keep their instances."""
+    """Return the concatenated sums of all rules that do not keep their instances."""
     flat = np.zeros(int(layout.start[-1]))
     order = np.argsort(rows.rule, kind="stable")
     first = np.searchsorted(rows.rule[order], np.arange(len(layout.rules) + 1))
@@ -314,13 +314,14 @@ def _rule_sums(
 
 
 class SpectralLPCFG(StateParameters, OnPlainGrammar):
-    """Latent-variable PCFG of a treebank, by SVD; no iterations, no local optima.
+    """Latent-variable PCFG by singular value decomposition, without iterations or local optima.
 
     Attributes
     ----------
     model_ : LatentGrammar
     info_ : Info
-        With `singular_values` of every label, and numbers of features `n_inside`, `n_outside`.
+        Has the `singular_values` of every label, and the numbers of features `n_inside` and
+        `n_outside`.
     """
 
     inside_features: Templates = parameter(
@@ -357,7 +358,7 @@ class SpectralLPCFG(StateParameters, OnPlainGrammar):
         values = np.ones((n_symbols, self.n_states))
         m = states_by_label(values, data.counts.symbols, self.n_states)
         sizes = m[data.inventory.rules.astype(np.int64)]
-        factors = FACTOR_RANK * n * sizes.sum(axis=1)  # of a rare rule, in place of a whole tensor
+        factors = FACTOR_RANK * n * sizes.sum(axis=1)  # of rare rules
         tensors = float(np.minimum(factors, sizes.prod(axis=1)).sum())
         copies = 2 + data.engine.jobs_here
         return projection_bytes(data, self.n_states) + 8 * copies * tensors
@@ -396,7 +397,7 @@ class SpectralLPCFG(StateParameters, OnPlainGrammar):
 
 
 def _spectrum(data: TrainingData, values: FloatArray) -> dict[str, list[float]]:
-    """Singular values of the commonest labels, short enough for the header of a model file."""
+    """Return the singular values of the most frequent labels, for the header of the model file."""
     common = np.argsort(-data.counts.symbols, kind="stable")[:SPECTRUM_LABELS].tolist()
     symbols = data.inventory.phrases + data.inventory.tags
     rounded = np.round(values, 4)
@@ -404,7 +405,7 @@ def _spectrum(data: TrainingData, values: FloatArray) -> dict[str, list[float]]:
 
 
 def rule_layout(data: TrainingData, m: IntArray, shrinkage: float) -> RuleLayout:
-    """Decide which rules keep their instances: those whose tensors will be factored."""
+    """Return the layout in which rules with factored tensors keep their instances."""
     rules, count = data.inventory.rules.astype(np.int64), data.counts.rules.astype(np.int64)
     return RuleLayout.of(rules, count, m, shrinkage, len(data.grammar.lexicon.entry_tag))
 
@@ -418,9 +419,9 @@ def spectral_grammar(
     word_trust: float,
     record: dict[str, Any],
 ) -> LatentGrammar:
-    """Step 3 of Figure 7: the tensors C, from sums over all nodes."""
+    """Compute the tensors C from the sums over all nodes (step 3 of Figure 7)."""
     plain = data.grammar
-    if (m == 1).all():  # one state is no state: relative frequencies are the best estimate
+    if (m == 1).all():  # with one state, relative frequencies are the best estimate
         return replace(plain, record=record)
     n = np.maximum(data.counts.symbols, 1.0)[:, None]
     sigma = sums.yz / n
@@ -442,7 +443,7 @@ def spectral_grammar(
 def _lexicon(
     plain: LatentGrammar, m: IntArray, sums: ProjectedSums, means: NodeMeans, word_trust: float
 ) -> Lexicon:
-    """c_inf[a -> x] = q(x | a) * mean z over a -> x, mixed with the mean z of a."""
+    """Return c_inf[a -> x] = q(x | a) * (mean z of a -> x, mixed with the mean z of a)."""
     lexicon = plain.lexicon
     symbol = len(plain.phrases) + lexicon.entry_tag.astype(np.int64)
     seen = sums.entry_count[:, None]

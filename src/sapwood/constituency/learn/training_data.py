@@ -8,17 +8,18 @@ Notation
     x      a word                                      s      a class of unknown words
     n(x)   count of a word     T(a)   number of distinct words seen with a
 
-Joint and annotated tags are sparse, so words are shared through the base tag (Witten-Bell):
+Joint and annotated tags are sparse, so their emissions back off to the base tag (Witten-Bell):
 
     q(x | a) = (n(a, x) + k T(a) q(x | B)) / (n(a) + k T(a))
 
-The base distribution q(x | B) comes from soft counts n(x) P(B | x), where the tags of a word seen
-n(x) times are mixed with those of its class:
+The base distribution q(x | B) comes from soft counts n(x) P(B | x). The tag distribution of a word
+seen n(x) times is smoothed with that of its class:
 
     P(B | x) = (n(B, x) + u P(B | s(x))) / (n(x) + u)
 
-Classes are learnt from rare words, each class smoothed towards the next plainer one. As in Good and
-Turing's estimate, unknown words are expected as often as words seen once.
+Classes are estimated from rare words, and each class is smoothed towards the next more general
+class. As in the Good-Turing estimate, the expected number of unknown words is that of words seen
+once.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ if TYPE_CHECKING:
 
 Rows = npt.NDArray[np.int64]
 RARE = 2  # words seen at most this often also count as unknown words of their class
-FREQUENT = 100  # words seen more often show only the tags they were seen with
-NEGLIGIBLE = 1e-3  # share of a tag in a class below which it is not offered
-CUT = 1e-4  # entries this much rarer than the word's commonest tag only slow the chart down
-CLASS_SMOOTHING = 3.0  # pseudo-tokens with which a plainer class backs a more telling one
+FREQUENT = 100  # words seen more often get only the tags they were seen with
+NEGLIGIBLE = 1e-3  # tags with a lower probability in a class are left out of the class
+CUT = 1e-4  # minimum ratio to the word's most frequent tag; rarer entries only slow the chart
+CLASS_SMOOTHING = 3.0  # pseudo-counts from the next more general class
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,18 +60,18 @@ class TreebankCounts:
     rules: FloatArray  # [n_rules]
     symbols: FloatArray  # [n_symbols]
     roots: FloatArray  # [n_symbols]
-    # distinct codes `(tag * n_words + word) * 2 + is_first`, rising; tags counted from 0
+    # distinct codes `(tag * n_words + word) * 2 + is_first`, sorted; tags are counted from 0
     lexical: npt.NDArray[np.int64]
-    lexical_count: FloatArray  # how often each code occurs
+    lexical_count: FloatArray  # count of each code
 
     @property
     def pairs(self) -> npt.NDArray[np.int64]:
-        """Distinct codes `tag * n_words + word`, rising."""
+        """Distinct codes `tag * n_words + word`, sorted."""
         return np.unique(self.lexical // 2)
 
     @classmethod
     def zero(cls, inventory: Inventory) -> TreebankCounts:
-        """Return the counts of no trees."""
+        """Return counts of 0."""
         n_symbols = len(inventory.symbols)
         return cls(
             np.zeros(len(inventory.rules)), np.zeros(n_symbols), np.zeros(n_symbols),
@@ -116,13 +117,13 @@ class LexiconSettings:
     Parameters
     ----------
     rare_count
-        Words seen at most this often teach the classes of unknown words.
+        Maximum count of the words from which the classes of unknown words are estimated.
     class_count
-        A class needs this many rare tokens to be used.
+        Minimum number of rare tokens of a class; rarer classes are not used.
     sharing
-        k above: how strongly joint tags share words through their base tag.
+        k above: how strongly joint tags back off to their base tag.
     class_weight
-        u above: pseudo-tokens of a word's class added to its own counts.
+        u above: pseudo-counts from the class of a word.
     style
         `english`, `generic`, or `auto` to decide by the tags.
     """
@@ -142,7 +143,8 @@ def estimate_lexicon(
     Returns
     -------
     Lexicon
-        With one weight per entry; the weights of each tag sum to 1 over words and classes.
+        The lexicon with one weight per entry; the weights of each tag sum to 1 over words and
+        classes.
     """
     table = _LexicalTable(counts, inventory, settings)
     classes = _Classes(table)
@@ -184,7 +186,7 @@ def _sparse(
 
 
 class _Classes:
-    """P(B | class) for every class of unknown words, and how many of them to expect."""
+    """P(B | class) and the expected count of every class of unknown words."""
 
     def __init__(self, table: _LexicalTable) -> None:
         rare = np.flatnonzero(table.word_count[table.word] <= table.settings.rare_count)
@@ -198,24 +200,24 @@ class _Classes:
                 tags_of.setdefault(name, np.zeros(table.n_bases))[base] += count
         least = table.settings.class_count
         self.tags_of = {x: n for x, n in tags_of.items() if x == UNKNOWN or n.sum() >= least}
-        # how many distinct words a tag has says how open it is to new ones
+        # tags with more distinct words are more likely tags of new words
         openness = np.asarray((table.by_base > 0).sum(axis=0), dtype=float).ravel()
         self.prior = openness / openness.sum()
         self.names = sorted(self.tags_of)
         self.share: dict[tuple[str, ...], FloatArray] = {}
         number = {name: place for place, name in enumerate(self.names)}
-        # a class may be needed though no word seen once has it
+        # a class without words seen once may occur too
         self.expected = np.full(len(self.names), 0.1)
         for token, chain in zip(rare, chains, strict=True):
             if table.word_count[table.word[token]] == 1:
                 self.expected[number[self.known(chain)[0]]] += 1.0
 
     def known(self, chain: Iterable[str]) -> tuple[str, ...]:
-        """The classes of a chain that exist, most telling first."""
+        """Return the known classes of a chain, the most specific first."""
         return tuple(name for name in chain if name in self.tags_of)
 
     def tag_share(self, chain: tuple[str, ...]) -> FloatArray:
-        """P(B | class): each class smoothed towards the next plainer one, small shares dropped."""
+        """Return P(B | class), smoothed towards more general classes, without negligible tags."""
         if chain not in self.share:
             p = self.prior
             for name in reversed(chain):
@@ -227,7 +229,7 @@ class _Classes:
 
 
 def _soft_base_counts(table: _LexicalTable, classes: _Classes) -> csr_array:
-    """n(x) P(B | x) for words, then for classes; shape [n_words + n_classes, n_bases]."""
+    """Return n(x) P(B | x) for words, then for classes; shape [n_words + n_classes, n_bases]."""
     u = table.settings.class_weight
     mixed = np.flatnonzero((table.word_count <= FREQUENT) & (table.word_count > 0))
     chains = [signatures(table.words[x], is_first=False, style=table.style) for x in mixed]
@@ -253,7 +255,7 @@ def _soft_base_counts(table: _LexicalTable, classes: _Classes) -> csr_array:
 
 
 def _plainer(name: str) -> tuple[str, ...]:
-    """A class followed by the plainer ones: `<unk-a-b>`, `<unk-a>`, `<unk>`."""
+    """Return a class and its more general classes: `<unk-a-b>`, `<unk-a>`, `<unk>`."""
     chain, inner = [name], name[1:-1]
     while "-" in inner:
         inner = inner.rsplit("-", 1)[0]
@@ -262,7 +264,7 @@ def _plainer(name: str) -> tuple[str, ...]:
 
 
 def _share(table: _LexicalTable, soft: csr_array) -> csr_array:
-    """q(x | a) from soft base counts; shape [n_rows, n_tags], columns sum to 1."""
+    """Return q(x | a) from soft base counts; shape [n_rows, n_tags], columns sum to 1."""
     n_rows, n_tags = soft.shape[0], len(table.base_of)
     base_total = np.asarray(soft.sum(axis=0)).ravel()
     q_base = (soft.multiply(1.0 / np.maximum(base_total, 1e-300)[None, :])).tocsr()
@@ -281,7 +283,7 @@ def _share(table: _LexicalTable, soft: csr_array) -> csr_array:
 
 
 def _without_negligible(q: csr_array, tag_count: FloatArray) -> csr_array:
-    """Drop entries far below their word's commonest tag, then let each tag sum to 1 again."""
+    """Drop entries far below their word's most frequent tag, and normalise each tag again."""
     joint = q.multiply(tag_count[None, :]).tocsr()
     largest = joint.max(axis=1).toarray().ravel()
     row = np.repeat(np.arange(q.shape[0]), np.diff(joint.indptr))
@@ -292,7 +294,7 @@ def _without_negligible(q: csr_array, tag_count: FloatArray) -> csr_array:
 
 
 def _pack(table: _LexicalTable, classes: _Classes, weights: csr_array) -> Lexicon:
-    seen = np.flatnonzero(table.word_count)  # not all words, in a part: others are unknown
+    seen = np.flatnonzero(table.word_count)  # words of other parts of the treebank are unknown
     weights = weights[np.concatenate([seen, np.arange(len(table.words), weights.shape[0])])]
     weights.sort_indices()
     return Lexicon(
@@ -305,20 +307,20 @@ def _pack(table: _LexicalTable, classes: _Classes, weights: csr_array) -> Lexico
 
 
 class WordClasses(NamedTuple):
-    """Rows of the lexicon for tokens."""
+    """Counts of words, and their rows in the lexicon."""
 
-    seen: FloatArray  # [n_words]: how often each word occurs
-    # [n_words]: for features: the row of a word, or of its class when it was seen once
+    seen: FloatArray  # [n_words]: count of each word
+    # [n_words]: for features, the row of a word, or of its class if it was seen once
     row_of_word: Rows
-    # [n_words]: the row of each word itself, -1 for words that the lexicon does not list
+    # [n_words]: the row of each word, -1 for words that are not in the lexicon
     own_row: Rows
-    # [2, n_words]: the row of its class, in the middle of a sentence and at its start; -1 for
-    # words that are not rare
+    # [2, n_words]: the row of each rare word's class, inside a sentence and at its start; -1 for
+    # frequent words
     class_of_word: Rows
 
     @classmethod
     def of(cls, counts: TreebankCounts, inventory: Inventory, lexicon: Lexicon) -> WordClasses:
-        """Look up every word once."""
+        """Look up every word of the inventory."""
         words, vocabulary = inventory.words, lexicon.vocabulary
         word = counts.lexical // 2 % len(words)
         count = np.asarray(np.bincount(word, counts.lexical_count, len(words)), float)
@@ -338,20 +340,20 @@ class TrainingData:
     Attributes
     ----------
     shards
-        The trees, where the engine has placed them.
+        The trees, in the workers where the engine has placed them.
     counts : TreebankCounts
         Counts of rules, symbols, roots and words.
     grammar : LatentGrammar
         The plain grammar of relative frequencies.
     sizes
-        Numbers of trees and tokens, for the records of models.
+        Numbers of trees and tokens, for the record of a model.
     n_nodes_here
-        Number of nodes in memory at once.
+        Number of nodes in memory at the same time.
     classes : WordClasses
-        The rows of the lexicon that each word is an instance of.
+        The lexicon rows of each word.
     sorted_trees, features, projections
-        Caches, filled by the learners that need them: trees sorted for EM, features of all nodes
-        by their settings, and projections by settings, number of states and seed.
+        Caches that the learners fill: trees sorted for EM, features of all nodes by their settings,
+        and projections by settings, number of states and seed.
     """
 
     def __init__(
@@ -373,7 +375,7 @@ class TrainingData:
         self.projections: dict[tuple[FeatureSettings, int, int], NodeProjection] = {}
 
     def digest(self) -> str:
-        """Return a checksum of the trees, their order and the numbers of their symbols."""
+        """Return a checksum of the trees, of their order and of the numbering of symbols."""
         parts = self.engine.gather(self.engine.map(Treebank.digest, self.shards))
         return sha256("".join(parts).encode()).hexdigest()
 
@@ -381,11 +383,11 @@ class TrainingData:
 def relative_frequency_grammar(
     counts: TreebankCounts, inventory: Inventory, settings: LexiconSettings, record: dict[str, Any]
 ) -> LatentGrammar:
-    """Return the plain grammar of counts, whose weights are relative frequencies.
+    """Return the plain grammar whose weights are the relative frequencies of counts.
 
     w(a -> b c) = n(a -> b c) / n(a),    root(a) = n(root = a) / n(trees)
     """
-    seen = counts.rules > 0  # a part of a treebank shares the inventory of the whole
+    seen = counts.rules > 0  # the inventory of a part of a treebank may have more rules
     rules = inventory.rules[seen]
     weights = counts.rules[seen] / counts.symbols[rules[:, 0]]
     root = counts.roots / counts.roots.sum()

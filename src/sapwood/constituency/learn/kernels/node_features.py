@@ -17,7 +17,7 @@ _FAST = {"contract", "reassoc"}
 
 @kernel(fastmath=_FAST)
 def gather(ids, w, matrix, out):
-    """Out = Phi @ matrix: each node sums the scaled rows of its features."""
+    """Compute out = Phi @ matrix: each node sums the scaled rows of its features."""
     for node in range(ids.shape[0]):
         for c in range(out.shape[1]):
             out[node, c] = 0.0
@@ -31,7 +31,7 @@ def gather(ids, w, matrix, out):
 
 @kernel(fastmath=_FAST)
 def scatter(ids, w, rows, out):
-    """Out += Phi.T @ rows: each node adds its row to its features'."""
+    """Compute out += Phi.T @ rows: each node adds its row to the rows of its features."""
     for node in range(ids.shape[0]):
         for template in range(ids.shape[1]):
             f = ids[node, template]
@@ -43,9 +43,9 @@ def scatter(ids, w, rows, out):
 
 @kernel
 def head_tags(label, rule, left, right, rule_head, base_tag):
-    """Tag of the head word of each node: its own for a leaf, else that of the head child.
+    """Return the tag of each node's head word: the own tag of a leaf, else the head child's.
 
-    Rows are numbered over all trees; children stand before parents.
+    Rows are numbered over all trees; children come before parents.
     """
     head = np.empty(len(label), np.int64)
     for node in range(len(label)):
@@ -60,7 +60,7 @@ def head_tags(label, rule, left, right, rule_head, base_tag):
 
 @kernel
 def heads_above(head, parent):
-    """First head tag above each node that differs from its own; -1 when there is none."""
+    """Return the first head tag above each node that differs from its own; -1 for none."""
     above = np.full(len(head), -1, np.int64)
     for back in range(len(head)):
         node = len(head) - 1 - back

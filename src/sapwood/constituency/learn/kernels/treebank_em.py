@@ -9,18 +9,17 @@ Notation
     pair[node]      beta_left (x) beta_right, flat over (p, q)
     S[r]            sum over the rule's nodes of w (x) pair
 
-C * S is then the expected number of times that each rule is used with each combination of states:
-no node needs the probability of its tree.
+C * S is then the expected count of each rule with each combination of states, so that no node needs
+the probability of its tree.
 
-Nodes that share a rule, and neither of which lies below the other, are a group; with C as a matrix
-[h, (p, q)] the three passes over a group are matrix products
+A group is a set of nodes of the same rule, none of which is a descendant of another. With C as a
+matrix [h, (p, q)], the three passes over a group are matrix products
 
     inside  beta = pair C'      outside  alpha_left (x) alpha_right <- w C      sums  S = w' pair
 
-Products are taken in blocks of 4 nodes by 4 states h by a tile of (p, q): each number that is read
-serves 4 multiply-adds, the 16 sums or weights stay in registers, and the tiles stay in the
-first-level cache. Blocks that are not full are filled up with rows whose result is thrown away or
-whose weight is 0.
+Products are taken in blocks of 4 nodes by 4 states h by a tile of (p, q): each number read is used
+in 4 multiply-adds, the 16 sums or weights stay in registers, and the tiles stay in the L1 cache.
+Incomplete blocks are padded with rows whose result is ignored or whose weight is 0.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ _CHUNK = np.uint64(32)  # nodes whose pairs are kept at once for the sums: 64 KB
 _BLOCK = np.uint64(4)  # nodes, and states, of a product
 _0, _1, _2, _3 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
 _ROW1, _ROW2, _ROW3 = _WIDE, _WIDE * _2, _WIDE * _3
-MAX_STATES = 256  # a row of scratch must hold a vector
+MAX_STATES = 256  # a vector must fit into a row of scratch
 
 
 @part(fastmath=_FAST)
 def _rows(at, h, m, size):
-    """Where rows h to h + 3 of a tensor start; the last row again where there are fewer."""
+    """Return the offsets of rows h to h + 3 of a tensor; the last row is repeated as padding."""
     last = m - _1
     return (
         at + h * size, at + min(h + _1, last) * size, at + min(h + _2, last) * size,
@@ -115,7 +114,7 @@ def _add_sums(w, pair, g, n, h, sums, at):
 
 @part(fastmath=_FAST)
 def _sizes(x, label, left, right, n_states):
-    """States of a node and of its children."""
+    """Return the numbers of states of a node and of its children."""
     return (
         np.uint64(n_states[label[x]]), np.uint64(n_states[label[left[x]]]),
         np.uint64(n_states[label[right[x]]]),
@@ -124,13 +123,13 @@ def _sizes(x, label, left, right, n_states):
 
 @part(fastmath=_FAST)
 def _full(m):
-    """The least multiple of a block's size that holds m."""
+    """Round m up to a multiple of the block size."""
     return (m + _BLOCK - _1) // _BLOCK * _BLOCK
 
 
 @part(fastmath=_FAST)
 def _scratch(n_rows):
-    """Rows of _WIDE zeros in one flat array, which the compiler knows to have no gaps."""
+    """Return rows of _WIDE zeros as one contiguous flat array."""
     return np.zeros(np.int64(n_rows * _WIDE))
 
 
@@ -149,7 +148,7 @@ def _copy(vectors, x, m, rows, g):
 
 @part(fastmath=_FAST)
 def _fill_weights(alpha, down, x, m, w, g):
-    """w[g] = alpha[x] / down[x], and 0 in the states that fill up the last block."""
+    """Set w[g] = alpha[x] / down[x], with 0 in the padding of the last block."""
     at, scale = g * _WIDE, down[x]
     for h in range(m):
         w[at + h] = alpha[x, h] / scale
@@ -186,7 +185,7 @@ def _store_scaled(found, at, m, x, beta, down):
 
 @kernel(fastmath=_FAST)
 def inside_leaves(nodes, label, n_states, leaf, leaves, beta, down):
-    """Fill `beta` and `down` of the tags, whose emission vectors lie at `leaf` in `leaves`."""
+    """Fill `beta` and `down` of the tags; `leaf` holds offsets of emission vectors in `leaves`."""
     for place in range(len(nodes)):
         x = np.uint64(nodes[place])
         _store_scaled(leaves, np.uint64(leaf[x]), np.uint64(n_states[label[x]]), x, beta, down)
@@ -194,7 +193,7 @@ def inside_leaves(nodes, label, n_states, leaf, leaves, beta, down):
 
 @kernel(fastmath=_FAST)
 def inside(nodes, groups, label, rule, left, right, n_states, tensor_start, tensors, beta, down):
-    """Fill `beta` and `down` of the phrases; those of the tags are given."""
+    """Fill `beta` and `down` of the phrases, from those of the tags."""
     ones, others = _scratch(_BLOCK), _scratch(_BLOCK)
     pair, total = _scratch(_BLOCK), _scratch(_BLOCK)
     for group in range(len(groups) - 1):
@@ -262,7 +261,7 @@ def _contract(both, ones, others, first, last, m_z, up_one, up_other):
 def outside(
     nodes, groups, label, rule, left, right, n_states, tensor_start, tensors, beta, down, alpha
 ):
-    """Fill `alpha` below the roots, which are given."""
+    """Fill `alpha` of all nodes below the roots, from `alpha` of the roots."""
     ones, others, both = _scratch(_BLOCK), _scratch(_BLOCK), _scratch(_BLOCK)
     w, up_one, up_other = _scratch(_BLOCK), _scratch(_BLOCK), _scratch(_BLOCK)
     for group in range(len(groups) - 1):
@@ -325,7 +324,7 @@ def _add_chunk(nodes, left, right, sizes, beta, down, alpha, ones, others, pair,
 
 @part(fastmath=_FAST)
 def _store_counts(sums, sizes, tensors, counts, first):
-    """Counts = C * S of one rule; `sums` holds tiles of S one after the other."""
+    """Store C * S of one rule in `counts`; `sums` holds the tiles of S."""
     m, m_y, m_z = sizes
     step = max(_1, _TILE // m_z)
     tile = _0
@@ -343,19 +342,19 @@ def _store_counts(sums, sizes, tensors, counts, first):
 def rule_counts(
     nodes, groups, label, left, right, n_states, tensor_start, tensors, beta, down, alpha, counts
 ):
-    """Fill `counts` with C * S, rule by rule.
+    """Fill `counts` with C * S for all rules.
 
     Parameters
     ----------
     nodes
-        Phrases by rule.
+        Phrase nodes grouped by rule.
     groups : [n_rules + 1]
-        Where the nodes of each rule start in `nodes`, and the end.
+        Offsets of the nodes of each rule in `nodes`.
     """
     width = np.uint64(beta.shape[1])
     ones, others, pair, w = _scratch(_CHUNK), _scratch(_CHUNK), _scratch(_CHUNK), _scratch(_CHUNK)
     n_tiles = width // max(_1, _TILE // width) + _1
-    sums = _scratch(n_tiles * _full(width))  # of one rule; zero between rules
+    sums = _scratch(n_tiles * _full(width))  # sums of one rule; reset to zero after each rule
     for r in range(len(groups) - 1):
         first = np.uint64(tensor_start[r])
         if groups[r] == groups[r + 1]:
@@ -371,7 +370,7 @@ def rule_counts(
 
 @kernel(fastmath=_FAST)
 def leaf_sums(nodes, label, n_states, leaf, beta, alpha, sums):
-    """Add alpha * beta of the leaves to `sums`: expected states of each tag and word."""
+    """Add alpha * beta of the leaves to `sums`, the expected states of each tag and word."""
     for place in range(len(nodes)):
         x = nodes[place]
         at = np.uint64(leaf[x])
@@ -381,7 +380,7 @@ def leaf_sums(nodes, label, n_states, leaf, beta, alpha, sums):
 
 @kernel(fastmath=_FAST)
 def merge_losses(label, pair_start, first, second, share, alpha, beta, loss):
-    """Log-likelihood lost by merging pairs of states of a label, summed over its nodes.
+    """Add to `loss` the log-likelihood lost by merging each pair of states of a label.
 
         loss[pair] -= log(1 - (a1 b1 + a2 b2) + (a1 + a2) (s1 b1 + s2 b2))
 
@@ -398,7 +397,7 @@ def merge_losses(label, pair_start, first, second, share, alpha, beta, loss):
 
 @kernel
 def heights_and_depths(offsets, left, right, parent):
-    """Height above the leaves and depth below the root of every node; rows over all trees."""
+    """Return the height above the leaves and the depth below the root of every node."""
     height, depth = np.zeros(len(left), np.int64), np.zeros(len(left), np.int64)
     for x in range(len(left)):
         if left[x] >= 0:
@@ -412,14 +411,14 @@ def heights_and_depths(offsets, left, right, parent):
 
 @kernel(fastmath=_FAST)
 def mix_states(start, state, n_states, row_size, before, amount, after, weights, out):
-    """Scale the rows of each block [m, row_size], pull them to their mean, and scale them again.
+    """Scale the rows of each block [m, row_size], shrink them to their mean, and scale them again.
 
         out[h] = ((1 - amount) v[h] + amount mean(v)) / after[h],    v[h] = weights[h] / before[h]
 
     Parameters
     ----------
     start, state, n_states, row_size : [n_blocks]
-        Where each block starts in `weights`, and its first state in `before` and `after`.
+        Offset of each block in `weights`, and its first state in `before` and `after`.
     """
     mean = np.empty(np.int64(_TILE))
     for block in range(len(start)):
