@@ -203,7 +203,7 @@ class Budget(ABC):
     @property
     @abstractmethod
     def left(self) -> float:
-        """The remaining seconds."""
+        """Remaining seconds of the budget."""
 
     @abstractmethod
     def spend(self, candidate: Candidate, seconds: float, passes: int = 1) -> None:

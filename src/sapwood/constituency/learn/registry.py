@@ -36,7 +36,7 @@ class Learner(Protocol):
 
     @property
     def model_(self) -> Model:
-        """The trained model."""
+        """The model that `fit` has trained."""
         ...
 
     @property

@@ -1,1 +1,1 @@
-"""Charts, posteriors, decoders and parsers."""
+"""Parsing: charts, posteriors, decoders and parsers."""

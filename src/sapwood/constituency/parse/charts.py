@@ -2,8 +2,8 @@
 
 The plain grammar fills the full chart, inside and outside; labelled spans of low posterior are
 pruned. A latent grammar then runs its vectors, and a `FeatureGrammar` the scores of its features,
-over the pruned forest. Members that prune alike share it: the one with the fewest states prunes it
-once more, so that the larger ones see only probable items.
+over the pruned forest. Members with the same plain grammar use the same forest: the member with the
+fewest states prunes it once more, so that larger members compute only probable items.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from sapwood.constituency.parse.posteriors import ChartGroup
     from sapwood.constituency.parse.prepared import PlainTables, PreparedGrammar
 
-# Size of a buffer that a thread keeps: 32 MB, for 90 words with the rules of the Penn sample.
-# Longer sentences get memory of their own and give it back, which is 5 % slower at 100 words.
+# Size of the buffer of a thread: 32 MB, enough for 90 words with the rules of the Penn sample.
+# Longer sentences allocate and free their memory, which is 5 % slower at 100 words.
 KEPT_NUMBERS = 4_000_000
-SMALLEST = 5e-324  # the least positive number: keeps every item of positive posterior
+SMALLEST = 5e-324  # smallest positive number: keeps every item of positive posterior
 # Tags a thousand times rarer than a word's best one change no dev score and double the time.
 TAG_RATIO = 1e-3
-# Without a parse, a sentence is charted again with no beam and this threshold.
+# A sentence without a parse is charted again without a beam and with this threshold.
 LAST_THRESHOLD = 1e-10
 
 
 class Pruning(NamedTuple):
-    """How much of a chart is pruned; the parameters of `Parser`."""
+    """The thresholds of pruning, which are parameters of `Parser`."""
 
     threshold: float
     beam: float
@@ -65,29 +65,29 @@ class PrunedForest(NamedTuple):
     scale: IntArray
     roots: IntArray  # items that may be the root of the sentence
     factors: FloatArray = NO_FACTORS  # [n_leaves]: factors of the tags' weights; empty for none
-    constraints: Constraints | None = None  # which all trees of the forest satisfy
+    constraints: Constraints | None = None  # satisfied by all trees of the forest
 
 
 class ForestPosteriors(NamedTuple):
     """Posteriors of the items and edges of a pruned forest under a grammar."""
 
     pruned: PrunedForest
-    prepared: PreparedGrammar  # the grammar; the first one where several were combined
+    prepared: PreparedGrammar  # the grammar, or the first of several
     items: FloatArray  # [n_items]: posterior of each labelled span
     # [n_edges]: posterior of each rule over its span; empty where a plain grammar only prunes
     edges: FloatArray
     log_prob: float  # log-probability of the sentence
-    n_negative: int = 0  # items whose posterior came out negative (spectral models only)
+    n_negative: int = 0  # items with a negative posterior (spectral models only)
 
 
 class _Scratch(threading.local):
-    """Memory for charts that each thread reuses: fresh memory costs more than the sums."""
+    """Buffers for charts that each thread reuses, since allocation costs more than the sums."""
 
     def __init__(self) -> None:
         self.kept: dict[str, FloatArray] = {}
 
     def get(self, name: str, size: int) -> FloatArray:
-        """A buffer of at least this many numbers, not initialised."""
+        """Return an uninitialised buffer of at least `size` numbers."""
         if size > KEPT_NUMBERS:
             return np.empty(size)
         buffer = self.kept.get(name)
@@ -96,7 +96,7 @@ class _Scratch(threading.local):
         return buffer
 
     def forget(self) -> None:
-        """Use fresh memory in a forked process: to copy the old pages takes longer."""
+        """Drop the buffers in a forked process, where copying their pages would take longer."""
         self.kept = {name: np.empty(len(buffer)) for name, buffer in self.kept.items()}
 
 
@@ -108,10 +108,10 @@ if hasattr(os, "register_at_fork"):
 def plain_inside(
     plain: PlainTables, tags: Tags, beam: float = 0.0, classes: CellClasses = NO_CLASSES
 ) -> Chart:
-    """Inside chart of the plain grammar; valid until this thread charts its next sentence.
+    """Return the plain grammar's inside chart, valid until the thread charts its next sentence.
 
-    A beam of 0 gives the full chart, see `sapwood.constituency.parse.kernels.coarse.fill`. Phrases
-    that the classes of spans do not allow are left out.
+    A beam of 0 gives the full chart; see `sapwood.constituency.parse.kernels.coarse.fill`. Phrases
+    that constraints exclude are left out.
     """
     from sapwood.constituency.parse.kernels.coarse import Chart, Runs, fill
 
@@ -123,7 +123,7 @@ def plain_inside(
 
 
 def chart_room(plain: PlainTables, n: int) -> int:
-    """Number of floats that the charts of an n-word sentence need in either direction."""
+    """Return the size of the inside chart, or the outside chart, of n words, in floats."""
     slots = len(plain.rules.left_of) + len(plain.rules.right_of)
     return n * (n + 1) // 2 * len(plain.root) + (n + 1) * (n + 1) * slots
 
@@ -135,10 +135,10 @@ def tag_weights(
     right: IntArray | None = None,
     constraints: Constraints | None = None,
 ) -> Tags:
-    """Plain weights of the tags of each word, scaled to at most 1.
+    """Return the plain weights of each word's tags, scaled to at most 1.
 
-    Tags below a least ratio to the word's best tag are left out, except the right ones, shape [n].
-    Words whose tags or phrases are constrained have only the tags that the constraints allow.
+    Tags below a minimum ratio to the word's best tag are left out, except the gold tags, shape [n].
+    Constrained words have only the tags that the constraints allow.
     """
     from sapwood.constituency.parse.kernels.coarse import Tags
 
@@ -176,7 +176,7 @@ def _constrain_entries(
     position: IntArray,
     constraints: Constraints,
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Entries of the lexicon, their words and factors, where those of some words are replaced."""
+    """Return the lexicon entries, with the entries of constrained words replaced, and factors."""
     constrained = constrained_words(constraints)
     kept = ~np.isin(position, constrained)
     entries, places, factors = [entry[kept]], [position[kept]], [np.ones(int(kept.sum()))]
@@ -192,7 +192,7 @@ def _constrain_entries(
 
 
 def sentence_log(scale: IntArray, n: int, total: float) -> float:
-    """Log of the absolute weight of an n-word sentence, its power of two included."""
+    """Return the log of the absolute weight of an n-word sentence, including its power of two."""
     return log(abs(total)) + int(scale[n - 1]) * log(2.0) if total else -inf
 
 
@@ -203,13 +203,13 @@ def pruned_forests(
     beam: float = 0.0,
     constraints: Constraints | None = None,
 ) -> Iterator[ForestPosteriors]:
-    """Posteriors of the plain grammar over a pruned chart of two or more words.
+    """Yield the plain grammar's posteriors over pruned charts of two or more words.
 
-    A second, hardly pruned forest is for members that find no parse in the first. Threshold and
-    beam are those of `Parser`.
+    The second forest is hardly pruned; members without a parse in the first forest use it.
+    Threshold and beam are those of `Parser`.
     Trees that do not satisfy the constraints are left out.
     """
-    threshold = max(threshold, SMALLEST)  # an item of posterior 0 can never be part of a tree
+    threshold = max(threshold, SMALLEST)  # an item of posterior 0 is in no tree
     ratio = TAG_RATIO if threshold > SMALLEST or beam > 0.0 else 0.0  # no pruning means none at all
     attempts = ((ratio, beam, threshold), (0.0, 0.0, min(threshold, LAST_THRESHOLD)))
     for least_ratio, width, least_posterior in attempts:
@@ -225,7 +225,7 @@ def first_forest(
     pruning: Pruning,
     constraints: Constraints | None = None,
 ) -> ForestPosteriors | None:
-    """Posteriors of the plain grammar over the first pruned chart that has a parse, if any has."""
+    """Return the plain posteriors over the first pruned chart with a parse; None without any."""
     if len(words) == 1:
         return one_word_posteriors(prepared, words[0], constraints)
     return next(pruned_forests(prepared, words, *pruning[:2], constraints), None)
@@ -239,7 +239,7 @@ def plain_posteriors(
     beam: float = 0.0,
     constraints: Constraints | None = None,
 ) -> ForestPosteriors | None:
-    """Prune the plain grammar's chart by its own posteriors; None when it finds no parse."""
+    """Prune the plain grammar's chart by its posteriors; None without a parse."""
     from sapwood.constituency.parse.kernels import forest as kernel
     from sapwood.constituency.parse.kernels.coarse import partition, plain_outside
 
@@ -281,18 +281,18 @@ def plain_posteriors(
 
 
 def root_items(forest: Forest, n: int) -> IntArray:
-    """Items that cover the whole sentence."""
-    first = np.searchsorted(forest.end - forest.start, n)  # items are in order of width
+    """Return the items that cover the whole sentence."""
+    first = np.searchsorted(forest.end - forest.start, n)  # items are sorted by width
     return np.arange(first, len(forest.symbol))
 
 
 def gold_forest(
     prepared: PreparedGrammar, words: list[str], bank: Treebank, nodes: slice, threshold: float
 ) -> tuple[PrunedForest, FloatArray, FloatArray]:
-    """The forest of a training sentence with its gold tree, and 1 or 0 for its items and edges.
+    """Return a training sentence's forest with its gold tree, and 0/1 marks of gold elements.
 
-    The gold tree is given by its rows in a treebank that numbers symbols as the grammar does; 1
-    marks the items and edges of the gold tree.
+    The gold tree is given by its rows in a treebank with the symbol numbers of the grammar. Items
+    and edges of the gold tree have mark 1.
     """
     from sapwood.constituency.parse.kernels.coarse import plain_outside
     from sapwood.constituency.parse.kernels.forest import Forest, prune
@@ -307,7 +307,7 @@ def gold_forest(
     room = _scratch.get("outside", chart_room(prepared.plain, n))
     alpha, tag_alpha = plain_outside(prepared.plain.rules, tags, chart, prepared.plain.root, room)
     posterior, tag_posterior = chart.beta * alpha, tags.weight * tag_alpha
-    # the gold tree is certain
+    # gold items have posterior 1
     posterior[cell(start[is_phrase], end[is_phrase], n), label[is_phrase]] = 1.0
     first = tags.start.astype(np.int64)
     position = np.repeat(np.arange(n), first[1:] - first[:-1])
@@ -321,7 +321,7 @@ def gold_forest(
     code = (forest.symbol.astype(np.int64) * (n + 1) + forest.start) * (n + 1) + forest.end
     gold = np.sort((label * (n + 1) + start) * (n + 1) + end)  # np.isin takes 30 times as long
     right = gold[np.minimum(np.searchsorted(gold, code), len(gold) - 1)] == code
-    # spans of a tree that tile another span of the tree are its children
+    # adjacent gold spans that cover a gold span are its children
     edges = right[forest.head] & right[forest.left] & right[forest.right]
     return pruned, right.astype(float), edges.astype(float)
 
@@ -329,7 +329,7 @@ def gold_forest(
 def one_word_posteriors(
     prepared: PreparedGrammar, word: str, constraints: Constraints | None = None
 ) -> ForestPosteriors | None:
-    """Posteriors of the tags that can be a whole sentence; None when the word has none."""
+    """Return posteriors of the tags that can be a whole sentence; None if the word has none."""
     from sapwood.constituency.parse.kernels.forest import Forest
 
     symbols, weights, entries, factors = one_word_weights(prepared.grammar, word, constraints)
@@ -352,7 +352,7 @@ def one_word_posteriors(
 def one_word_weights(
     grammar: LatentGrammar, word: str, constraints: Constraints | None = None
 ) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
-    """Tags (as symbol numbers) that can be a whole sentence, their weights, entries and factors."""
+    """Return the tags (as symbols) that can be a sentence, with weights, entries and factors."""
     lexicon, state_start = grammar.lexicon, grammar.state_start
     row = lexicon.vocabulary.row(word, is_first=True)
     entries = np.arange(lexicon.row_start[row], lexicon.row_start[row + 1], dtype=np.int64)
@@ -376,9 +376,9 @@ Starts = npt.NDArray[np.uint64]
 
 
 def posteriors(prepared: PreparedGrammar, plain: ForestPosteriors) -> ForestPosteriors | None:
-    """Posteriors of a member over the forest that its plain grammar has pruned; None for no parse.
+    """Return a member's posteriors over the forest of its plain grammar; None without a parse.
 
-    The posteriors of a member without hidden states and features are those of its plain grammar.
+    A member without hidden states and features has the posteriors of its plain grammar.
     """
     if prepared.features is not None:
         total, items, edges = _feature_posteriors(prepared, plain)
@@ -393,7 +393,7 @@ def posteriors(prepared: PreparedGrammar, plain: ForestPosteriors) -> ForestPost
 def _feature_posteriors(
     prepared: PreparedGrammar, plain: ForestPosteriors
 ) -> tuple[float, FloatArray, FloatArray]:
-    """Log of the sum over a forest by features, and posteriors of its items and edges."""
+    """Return the log partition sum of a feature model over a forest, and its posteriors."""
     from sapwood.constituency.parse.kernels.span_features import log_linear_posteriors, scores
 
     pruned, features = plain.pruned, prepared.features
@@ -409,7 +409,7 @@ def _feature_posteriors(
 
 
 def feature_log_sum(prepared: PreparedGrammar, plain: ForestPosteriors) -> float:
-    """Log of the sum over the trees of a forest, as a member scores them by features."""
+    """Return the log partition sum of a feature model over the trees of a forest."""
     return _feature_posteriors(prepared, plain)[0]
 
 
@@ -427,7 +427,7 @@ def _by_vectors(prepared: PreparedGrammar, pruned: PrunedForest) -> ForestPoster
     edges = latent_outside(forest, n, pruned.scale, start, prepared.tensors, beta, alpha, largest)
     items = np.add.reduceat(alpha * beta, start[:-1].astype(np.int64))
     if not (np.isfinite(items).all() and np.isfinite(edges).all()):
-        return None  # weights overflow: there are no posteriors
+        return None  # the weights overflowed
     log_prob, n_negative = sentence_log(pruned.scale, n, total), int((items < 0).sum())
     return ForestPosteriors(pruned, prepared, items, edges, log_prob, n_negative)
 
@@ -435,7 +435,7 @@ def _by_vectors(prepared: PreparedGrammar, pruned: PrunedForest) -> ForestPoster
 def forest_inside(
     prepared: PreparedGrammar, pruned: PrunedForest
 ) -> tuple[Starts, FloatArray, float]:
-    """Inside vectors of a forest: where each item's vector starts, all vectors, and the total."""
+    """Return the offsets of the items' inside vectors, all vectors, and the total weight."""
     from sapwood.constituency.parse.kernels.latent import latent_inside
 
     forest, n, grammar = pruned.forest, len(pruned.words), prepared.grammar
@@ -451,7 +451,7 @@ def forest_inside(
 def _root_slices(
     grammar: LatentGrammar, forest: Forest, start: Starts, items: IntArray
 ) -> Iterator[tuple[slice, slice]]:
-    """For each item, the slice of its vector among all vectors, and of its states in the root."""
+    """Yield each item's slice of all vectors, and its slice of the root weights."""
     state_start = grammar.state_start
     for item, symbol in zip(items.tolist(), forest.symbol[items].tolist(), strict=True):
         vector = slice(int(start[item]), int(start[item + 1]))
@@ -459,7 +459,7 @@ def _root_slices(
 
 
 def leaf_vectors(grammar: LatentGrammar, pruned: PrunedForest) -> tuple[Starts, FloatArray]:
-    """Vectors of all items of a forest; those of tags are filled in, the others are zero.
+    """Return the vectors of all items of a forest, filled for tags and zero for phrases.
 
     The vector of a tag is its emission vector, divided by the power of two of its span.
     """
@@ -478,13 +478,13 @@ def leaf_vectors(grammar: LatentGrammar, pruned: PrunedForest) -> tuple[Starts, 
     return start.astype(np.uint64), vectors
 
 
-LEAST_FACTOR = 1e-6  # least posterior in a product: one member alone cannot rule a rule out
+LEAST_FACTOR = 1e-6  # minimum posterior in a product: no single member can rule out a rule
 
 
 def prune_more(
     by: ForestPosteriors, least: float, *parts: ForestPosteriors
 ) -> list[ForestPosteriors]:
-    """Posteriors without the items that have less than a least posterior under one member."""
+    """Drop the items whose posterior under a member is below a threshold."""
     forest = by.pruned.forest
     items = np.abs(by.items) >= least
     edges = items[forest.head] & items[forest.left] & items[forest.right]
@@ -513,7 +513,7 @@ def prune_more(
 def combine_posteriors(
     parts: Sequence[ForestPosteriors], weights: Sequence[float], combine: str
 ) -> ForestPosteriors:
-    """The weighted mean, or product, of posteriors over the same forest."""
+    """Return the weighted mean, or product, of posteriors over the same forest."""
     weight = np.asarray(weights) / sum(weights)
     items = np.array([np.clip(part.items, 0.0, 1.0) for part in parts])
     edges = np.array([np.clip(part.edges, 0.0, 1.0) for part in parts])
@@ -533,10 +533,10 @@ def combine_posteriors(
 def sentence_posteriors(
     group: ChartGroup, words: list[str], pruning: Pruning, constraints: Constraints | None = None
 ) -> tuple[ForestPosteriors | None, float | None]:
-    """Mean posteriors of members that share a chart, and the plain log-probability of the sentence.
+    """Return members' mean posteriors over their chart, and the plain sentence log-probability.
 
-    None in place of the posteriors when no member has a parse; a sentence of one word has no plain
-    log-probability, since there is no chart of it.
+    The posteriors are None if no member has a parse. The plain log-probability is None for a
+    sentence of one word, which has no chart.
     """
     if len(words) == 1:
         return _one_word_mean(group, words[0], constraints), None
@@ -556,7 +556,7 @@ def _one_word_mean(
     parts = [part for part in found if part is not None]
     if not parts:
         return None
-    # Members leave out tags without any weight; where that differs, only the first is used.
+    # Members drop tags of weight 0. If the tags of members differ, only the first member is used.
     first = parts[0].pruned.forest.symbol
     is_same = all(np.array_equal(part.pruned.forest.symbol, first) for part in parts)
     if len(parts) == 1 or not is_same:
@@ -568,7 +568,7 @@ def _one_word_mean(
 def group_posteriors(
     group: ChartGroup, plain: ForestPosteriors, middle: float
 ) -> ForestPosteriors | None:
-    """Posteriors of all members over a pruned forest, which the first of them prunes once more."""
+    """Return all members' posteriors over a pruned forest, after the first prunes it once more."""
     parts, weights = [], []
     for k, (member, weight) in enumerate(zip(group.members, group.weights, strict=True)):
         part = posteriors(member, plain)

@@ -1,15 +1,15 @@
-"""Decoders: which tree to return for a sentence.
+"""Decoders, which choose the tree to return for a sentence.
 
-The first three score items and edges and share one dynamic program:
+The first three decoders score items and edges, and use the same dynamic program:
 
     f1         maximise expected F1: the sum over brackets of posterior minus half of F1
     goodman    maximise the sum of constituent posteriors (Goodman 1996)
     max-rule   maximise the product of rule posteriors (Petrov and Klein 2007)
 
-With a network among the members no chart has pruned the trees, so that f1 lets every tree over the
-words compete.
-Viterbi maximises the probability of one derivation and has charts of its own. A sentence without a
-parse gets its best pieces, side by side.
+With a network among the members, the decoder f1 searches all trees over the words, not only the
+trees in a pruned chart.
+Viterbi maximises the probability of one derivation and fills its own charts. A sentence without a
+parse gets the best sequence of partial trees.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ Nodes = list[tuple[int, int, int, int]]  # (symbol, left place, right place, sta
 # F1 = 2 correct / (gold + predicted) is largest for the tree that maximises
 # correct - (F1 / 2) predicted: half of an F1 of 88 %, and dev F1 is flat from 0.4 to 0.5.
 BRACKET_COST = 0.44
-TAG_GAIN = 0.1  # tags are no brackets: they only decide between trees that are equal otherwise
-_NO_LABEL = Symbol((), context=())  # of a span that has no label: it vanishes
-LEAST_POSTERIOR = 1e-12  # below this a posterior of a spectral model is noise
+TAG_GAIN = 0.1  # tags are no brackets: their gain only breaks ties between trees
+_NO_LABEL = Symbol((), context=())  # of a span without a label, which `restore` removes
+LEAST_POSTERIOR = 1e-12  # smaller posteriors of spectral models are noise
 
 
 class Gains(NamedTuple):
-    """What each item and edge adds to the score of a tree, and what being the root adds."""
+    """The gain of each item and edge in the score of a tree, and of each root item."""
 
     items: FloatArray
     edges: FloatArray
@@ -64,26 +64,26 @@ class Gains(NamedTuple):
 
 
 def f1_gains(parsed: LabelledForest) -> Gains:
-    """Gains of expected F1; edges and roots add nothing."""
+    """Return the gains of expected F1; edges and roots have gain 0."""
     found, labels = parsed.posteriors, parsed.labels
     items = bracket_gains(labels, parsed.brackets.of(labels.code), len(found.items))
     return Gains(items, np.zeros(len(found.edges)), np.zeros(len(found.pruned.roots)))
 
 
 def bracket_gains(rows: ItemLabels, p: FloatArray, n_items: int) -> FloatArray:
-    """Posteriors p of the brackets of each item, less their cost; intermediate items add 0."""
+    """Return the gain of each item from its brackets' posteriors; 0 for intermediate items."""
     gain = np.where(rows.is_tag, TAG_GAIN * p, p - BRACKET_COST)
     return np.asarray(np.bincount(rows.item, gain, n_items), float)
 
 
 def goodman_gains(found: ForestPosteriors) -> Gains:
-    """Sum of constituent posteriors; negative ones count as 0."""
+    """Return constituent posteriors as gains; negative posteriors count as 0."""
     items = np.maximum(found.items, 0.0)
     return Gains(items, np.zeros(len(found.edges)), np.zeros(len(found.pruned.roots)))
 
 
 def max_rule_gains(found: ForestPosteriors) -> Gains:
-    """Sum of log rule posteriors; absolute, with a floor, since spectral ones may be negative."""
+    """Return log absolute rule posteriors as gains; spectral posteriors may be negative."""
     items = np.log(np.maximum(np.abs(found.items), LEAST_POSTERIOR))
     is_leaf = found.pruned.forest.end - found.pruned.forest.start == 1
     edges = np.log(np.maximum(np.abs(found.edges), LEAST_POSTERIOR))
@@ -91,10 +91,10 @@ def max_rule_gains(found: ForestPosteriors) -> Gains:
 
 
 def derivation_gains(found: ForestPosteriors) -> Gains:
-    """Log-probability of a derivation of a plain grammar."""
+    """Return the log-probabilities of a plain grammar's rules as gains."""
     pruned, grammar = found.pruned, found.prepared.grammar
     forest, i = pruned.forest, pruned.forest.start.astype(np.int64)
-    _, weight = leaf_vectors(grammar, pruned)  # one state, so one number an item
+    _, weight = leaf_vectors(grammar, pruned)  # one state, so one number per item
     is_leaf = forest.end - forest.start == 1
     scale = pruned.scale[cell(i, i + 1, len(pruned.words))]
     with np.errstate(divide="ignore"):  # weight 0 is log-probability -inf
@@ -118,11 +118,11 @@ class Decoded(NamedTuple):
 
     score: float
     nodes: Nodes
-    symbols: Sequence[Symbol] | None = None  # of the nodes; None for those of the forest's grammar
+    symbols: Sequence[Symbol] | None = None  # of the nodes; None for the forest's grammar
 
 
 def decode(parsed: LabelledForest, decoder: str) -> tuple[Tree, Decoded] | None:
-    """The tree of the highest score under a decoder; None when pruning left no whole tree."""
+    """Return the tree of highest score under a decoder; None if the forest has no tree."""
     found = parsed.posteriors
     if decoder == "viterbi":
         best = viterbi_tree(found)
@@ -134,7 +134,7 @@ def decode(parsed: LabelledForest, decoder: str) -> tuple[Tree, Decoded] | None:
 
 
 def forest_tree(pruned: PrunedForest, gains: Gains) -> Decoded | None:
-    """The tree of highest total gain; None when pruning left no whole tree."""
+    """Return the tree of highest total gain; None if the forest has no tree."""
     from sapwood.constituency.parse.kernels.forest import backtrace_items, best_derivations
 
     if not len(pruned.roots):
@@ -156,16 +156,16 @@ def nodes_of(
     left: npt.NDArray[np.int64],
     right: npt.NDArray[np.int64],
 ) -> Nodes:
-    """Items of a derivation as nodes."""
+    """Return the items of a derivation as nodes."""
     columns = (forest.symbol[item], left, right, forest.start[item])
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def viterbi_tree(found: ForestPosteriors) -> Decoded | None:
-    """The best single derivation, exact over the full chart for a plain grammar.
+    """Return the best single derivation, over the full chart for a plain grammar.
 
-    For a latent grammar, the best tree together with its hidden states, over the pruned forest. The
-    score is the log-probability of the derivation.
+    For a latent grammar, the derivation includes the hidden states, and only the pruned forest is
+    searched. The score is the log-probability of the derivation.
     """
     prepared, pruned, grammar = found.prepared, found.pruned, found.prepared.grammar
     if prepared.features is not None:
@@ -206,7 +206,7 @@ def backtrace(
     scale: IntArray,
     item: tuple[int, int, int],
 ) -> Nodes:
-    """The best derivation of a symbol over a span, from the plain grammar's Viterbi chart."""
+    """Return the best derivation of a symbol over a span from the plain Viterbi chart."""
     from sapwood.constituency.parse.kernels import viterbi
 
     grammar = prepared.grammar
@@ -220,9 +220,9 @@ def backtrace(
 def latent_viterbi(
     grammar: LatentGrammar, pruned: PrunedForest
 ) -> tuple[npt.NDArray[np.uint64], FloatArray, tuple[Any, ...]]:
-    """Best weights of all items and states of a latent grammar's forest.
+    """Compute the Viterbi weights of all items and states of a latent grammar's forest.
 
-    Returns where the states of each item start, the weights, and the arguments of the kernels.
+    Returns the offsets of the items' states, the weights, and the arguments of the kernels.
     """
     from sapwood.constituency.parse.kernels import viterbi
 
@@ -269,18 +269,18 @@ def _viterbi_latent(grammar: LatentGrammar, pruned: PrunedForest) -> Decoded | N
 #
 # Chosen on trees of train parts that grammars of a hundred to a thousand trees have no parse for.
 PRICE = 4.0
-NO_TAG = -1e6  # log-weight of a word that no tag has: it is a piece of its own
+NO_TAG = -1e6  # log-weight of a word without a tag, which becomes a piece alone
 
 
 class _Spans(NamedTuple):
-    """The best symbol of every span and its log-weight, shape [n, n + 1]; -inf for none."""
+    """The best symbol of every span and its log-weight, shape [n, n + 1]; -inf without any."""
 
     weight: FloatArray
     symbol: npt.NDArray[np.int64]
 
 
 def join_pieces(prepared: PreparedGrammar, words: list[str]) -> Tree:
-    """The best pieces of a sentence under one root: `(TOP (S piece piece))`, or `(TOP piece)`."""
+    """Join the best pieces of a sentence: `(TOP (S piece piece))`, or `(TOP piece)`."""
     pieces = [piece for tree in _pieces(prepared, words) for piece in tree.children]
     if len(pieces) == 1:
         return Tree._trusted(ROOT, tuple(pieces))
@@ -288,7 +288,7 @@ def join_pieces(prepared: PreparedGrammar, words: list[str]) -> Tree:
 
 
 def root_label(grammar: LatentGrammar) -> str:
-    """The commonest label of a sentence of two or more words."""
+    """Return the most frequent root label of sentences of two or more words."""
     roots = grammar.coarse.root[: grammar.n_phrases]
     return grammar.phrases[int(roots.argmax())].chain[-1] if len(roots) else "X"
 
@@ -314,7 +314,7 @@ def _best_spans(
     n, n_phrases = len(tags.scale), grammar.n_phrases
     spans = _Spans(np.full((n, n + 1), -np.inf), np.full((n, n + 1), n_phrases))
     with np.errstate(divide="ignore"):  # weight 0 is log-weight -inf
-        visits = np.maximum(visits, SMALLEST)  # items of no tree are still better than none
+        visits = np.maximum(visits, SMALLEST)  # items in no tree stay possible
         log_prior = np.log(visits / visits.sum())
         log_tag = np.log(tags.weight) + log_prior[n_phrases + tags.tag.astype(np.int64)]
         log_delta = np.log(delta) + log_prior[:n_phrases]
@@ -335,9 +335,9 @@ def _best_spans(
 
 
 def _best_tag(grammar: LatentGrammar, tags: Tags, log_tag: FloatArray, i: int) -> int | None:
-    """The place of a word's best tag; a word that is the whole sentence is rather a phrase.
+    """Return the index of a word's best tag; a one-word sentence prefers a phrase.
 
-    A phrase over the tag that the word would have alone: no word changes its tag to become one.
+    The phrase must contain the word's best tag, so that the tag does not change.
     """
     places = np.arange(int(tags.start[i]), int(tags.start[i + 1]))
     places = places[log_tag[places] > -np.inf]
@@ -354,7 +354,7 @@ def _best_tag(grammar: LatentGrammar, tags: Tags, log_tag: FloatArray, i: int) -
 
 
 def _best_cut(weight: FloatArray) -> list[tuple[int, int]]:
-    """Neighbouring spans over the whole sentence, of the largest total less the price of each.
+    """Return the adjacent spans over the sentence with the largest total weight minus price.
 
     total[j] = max over i < j of  total[i] + weight[i, j] - PRICE
     """
@@ -378,10 +378,10 @@ def unconstrained_tree(
     chains: Mapping[frozenset[str], tuple[str, ...]],
     constraints: Constraints | None = None,
 ) -> tuple[Tree, Decoded]:
-    """The tree of highest expected F1 among all trees over the words, and its score.
+    """Return the tree of highest expected F1 among all trees over the words, and its score.
 
-    Labels over the same words are in the order of `chains`, outermost first, by their set; sets
-    that it lacks are in the order of their posteriors.
+    `chains` orders the labels over the same words, outermost first. Sets of labels that are not in
+    `chains` are ordered by posterior.
     """
     from sapwood.constituency.parse.kernels.span_trees import best_spans
 
@@ -391,7 +391,7 @@ def unconstrained_tree(
     is_used = ~is_tag & (brackets.p > BRACKET_COST)
     whole = np.flatnonzero(~is_tag & (end - start == n))
     if n > 1 and len(whole) and not is_used[whole].any():
-        is_used[whole[brackets.p[whole].argmax()]] = True  # a sentence has a label
+        is_used[whole[brackets.p[whole].argmax()]] = True  # the whole sentence needs a label
     used = np.flatnonzero(is_used)
     used = used[np.argsort(-brackets.p[used], kind="stable")]
     gain = np.zeros((n, n + 1))
@@ -428,7 +428,7 @@ def _require(
     gain: FloatArray,
     labels_of: dict[tuple[int, int], list[str]],
 ) -> float:
-    """Add gains for the required phrases that no tree without them can reach; their sum.
+    """Add gains so large that the best tree has all required phrases; returns their sum.
 
     A phrase without a label gets the most probable one.
     """
@@ -448,7 +448,7 @@ def _require(
 
 
 def _constrained_tags(tags: list[int], names: Sequence[str], constraints: Constraints) -> list[int]:
-    """The tags of the words, where those that constraints exclude are the likeliest allowed."""
+    """Return the tags, with excluded tags replaced by the most probable allowed tags."""
     numbers = {name: number for number, name in enumerate(names)}
     return [
         tag if given is None or given.get(names[tag], 0.0) > 0.0
@@ -460,9 +460,9 @@ def _constrained_tags(tags: list[int], names: Sequence[str], constraints: Constr
 def _likeliest_tags(
     p: FloatArray, label: IntArray, start: IntArray, is_tag: npt.NDArray[np.bool_], n: int
 ) -> tuple[list[int], float]:
-    """The likeliest tag of each word (label 0 for a word without any), and their score."""
+    """Return the most probable tag of each word (label 0 without any), and their score."""
     order = np.flatnonzero(is_tag)
     order = order[np.argsort(p[order], kind="stable")]
     tags, best = np.zeros(n, np.int64), np.zeros(n)
-    tags[start[order]], best[start[order]] = label[order], p[order]  # the last of several stays
+    tags[start[order]], best[start[order]] = label[order], p[order]  # the last value stays
     return tags.tolist(), TAG_GAIN * float(best.sum())

@@ -1,11 +1,11 @@
-"""The k best trees of a forest, one by one (Huang and Chiang 2005, algorithm 3).
+"""The k best trees of a forest, computed lazily (Huang and Chiang 2005, algorithm 3).
 
-`k_best` lists the derivations of any hypergraph lazily: each one expands only the nodes that it
-needs. Forests become hypergraphs of items, or of items with their hidden states.
+`k_best` yields the derivations of any hypergraph, and expands only the nodes that are needed.
+Forests become hypergraphs of items, or of items with their hidden states.
 
 Notation
 --------
-    node    an item that is derived, by its number
+    node    the number of an item that is derived
     edge    a hyperedge: derives a node from its tails, which are nodes; without tails, a leaf
     score   of a derivation: the weight of its edge, and the scores of the derivations of its tails
     rank    number of derivations of a node that are better
@@ -37,14 +37,14 @@ class Edges(NamedTuple):
     """The hyperedges of a node, the one with the best derivation first."""
 
     weight: list[float]
-    tails: list[tuple[int, ...]] | IntArray  # an array is not converted: most rows are never read
-    name: list[int]  # derivations whose edges have the same names, down to the leaves, count once
+    tails: list[tuple[int, ...]] | IntArray  # arrays stay arrays, since most rows are never read
+    name: list[int]  # derivations with the same names at all edges count once
 
     @classmethod
     def best_first(
         cls, weight: FloatArray, tails: IntArray, name: IntArray, best: FloatArray
     ) -> Self:
-        """Sort edges by their best derivation, and drop edges that have none.
+        """Sort edges by their best derivation, and drop edges without a derivation.
 
         The tails have the shape [n_edges, n_tails]; `best` [n_nodes] holds the Viterbi scores of
         the nodes, -inf for nodes without a derivation.
@@ -55,7 +55,7 @@ class Edges(NamedTuple):
         return cls(weight[order].tolist(), tails[order], name[order].tolist())
 
     def nodes_below(self, edge: int) -> tuple[int, ...] | list[int]:
-        """The tails of an edge."""
+        """Return the tails of an edge."""
         row = self.tails[edge]
         return row if isinstance(row, tuple) else row.tolist()
 
@@ -68,9 +68,9 @@ class Derivation(NamedTuple):
 
 
 def k_best(root: int, incoming: Callable[[int], Edges]) -> Iterator[Derivation]:
-    """The derivations of a node of a hypergraph without cycles, from the best down.
+    """Yield the derivations of a node of an acyclic hypergraph, best first.
 
-    `incoming` gives the edges of a node; it is called once, and only for nodes that are expanded.
+    `incoming` returns the edges of a node, and is called once for each expanded node.
 
     >>> leaf = Edges([0.0], [()], [7])
     >>> graph = {0: leaf, 1: leaf, 2: Edges([2.0, 1.0], [(0, 1), (0,)], [8, 9])}
@@ -112,7 +112,7 @@ class _Node:
 
 
 class _LazyBest(dict[int, _Node]):
-    """The k-th best derivation of every node, found when needed, without recursion."""
+    """The k-th best derivations of all nodes, computed on demand without recursion."""
 
     def __init__(self, incoming: Callable[[int], Edges]) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class _LazyBest(dict[int, _Node]):
         return opened
 
     def kth(self, node: _Node, rank: int) -> _Found | None:
-        """The derivation of a node with this rank, or None when there are fewer."""
+        """Return the derivation of a node with a rank; None if the node has fewer."""
         waiting = [(node, rank)]
         while waiting:
             at, wanted = waiting[-1]
@@ -139,7 +139,7 @@ class _LazyBest(dict[int, _Node]):
         return node.found[rank] if rank < len(node.found) else None
 
     def _weigh(self, node: _Node) -> list[tuple[_Node, int]]:
-        """Score the pending candidates; returns nodes and ranks that must be known before."""
+        """Score the pending candidates; returns the nodes and ranks to compute first."""
         weight, known = node.edges.weight, node.below
         waiting: list[_Candidate] = []
         missing: list[tuple[_Node, int]] = []
@@ -154,7 +154,7 @@ class _LazyBest(dict[int, _Node]):
                     score += found[rank][0]
                 elif tail.heap or tail.pending:
                     missing.append((tail, rank))
-                else:  # it has no more
+                else:  # the tail has no more derivations
                     break
             else:
                 if len(missing) > n_missing:
@@ -165,7 +165,7 @@ class _LazyBest(dict[int, _Node]):
         return missing
 
     def _take(self, node: _Node) -> None:
-        """Take the best candidate: list its tree if it is new, and offer its successors."""
+        """Take the best candidate: add its tree if it is new, and push its successors."""
         _, tails, name = node.edges
         score, candidate = heapq.heappop(node.heap)
         edge = candidate[0]
@@ -185,7 +185,7 @@ class _LazyBest(dict[int, _Node]):
         node.offered.update(node.pending)
 
     def nodes(self, root: int, rank: int) -> list[tuple[int, tuple[int, ...]]]:
-        """The nodes of a derivation with the indices of their tails, tails first."""
+        """Return the nodes of a derivation with the indices of their tails, tails first."""
         waiting = [(root, rank)]
         drawn: list[tuple[int, range]] = []
         while len(drawn) < len(waiting):
@@ -198,13 +198,13 @@ class _LazyBest(dict[int, _Node]):
         return [(node, tuple(last - place for place in tails)) for node, tails in reversed(drawn)]
 
 
-MAX_DUPLICATES = 1000  # derivations of trees already listed that are skipped
+MAX_DUPLICATES = 1000  # maximum number of skipped derivations of earlier trees
 
 
 def best_trees(
     parsed: LabelledForest, decoder: str, tree: Tree, best: Decoded, k: int
 ) -> tuple[list[Tree], list[Decoded]]:
-    """The k best different trees of a forest, in falling order; the best one is given."""
+    """Return the k best different trees of a forest, best first; the first tree is given."""
     out, lowest, duplicates = {tree: best}, best.score, 0
     pruned, grammar = parsed.posteriors.pruned, parsed.posteriors.prepared.grammar
     if decoder == "viterbi" and not grammar.is_plain:
@@ -214,7 +214,7 @@ def best_trees(
     with closing(rest):
         for found in rest:
             tree = restore_words(grammar.symbols, pruned.words, found.nodes)
-            lowest = min(lowest, found.score)  # sums in another order differ in their last digit
+            lowest = min(lowest, found.score)  # another order of summation rounds differently
             if tree not in out:
                 out[tree] = found._replace(score=lowest)
             else:
@@ -225,7 +225,7 @@ def best_trees(
 
 
 def next_trees(pruned: PrunedForest, gains: Gains) -> Generator[Decoded, None, None]:
-    """Trees of a forest from the best down."""
+    """Yield the trees of a forest, best first."""
     from sapwood.constituency.parse.kernels.forest import best_derivations
 
     forest = pruned.forest
@@ -245,11 +245,10 @@ def next_trees(pruned: PrunedForest, gains: Gains) -> Generator[Decoded, None, N
 def next_derivations(
     grammar: LatentGrammar, pruned: PrunedForest
 ) -> Generator[Decoded, None, None]:
-    """Trees of a latent grammar's forest from the best down, each with its best hidden states.
+    """Yield the trees of a latent grammar's forest, best first, with their best hidden states.
 
-    A tree's score is the log-probability of its likeliest derivation, states included: what the
-    Viterbi decoder maximises. Each tree is listed once, whatever the states, so that the many
-    derivations of one tree do not stand between it and the next.
+    A tree's score is the log-probability of its most probable derivation with hidden states, which
+    the Viterbi decoder maximises. Each tree is listed once, although it has many derivations.
     """
     forest, n = pruned.forest, len(pruned.words)
     start, delta, _ = latent_viterbi(grammar, pruned)
@@ -292,7 +291,7 @@ def _trees(
     roots: Hyperedges,
     incoming: Callable[[int], Hyperedges],
 ) -> Generator[Decoded, None, None]:
-    """The derivations of a node above all roots, as trees."""
+    """Yield the derivations of a node above all roots, as trees."""
     top, is_leaf = len(item_of), forest.end - forest.start == 1
     symbol, start = forest.symbol.tolist(), forest.start.tolist()
 
