@@ -65,7 +65,7 @@ class NetworkRun(BackgroundRun):
         return max(0.0, whole - self.seconds)
 
     def message(self) -> str | None:
-        """A sentence about the training; None where the model tells of the network itself."""
+        """A sentence about the training; None where it has ended with a network."""
         trees = count(self.record["trees"], "tree")
         if self.state == RUNNING:
             done, passes = self.record["done"], self.record["passes"]

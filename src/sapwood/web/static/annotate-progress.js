@@ -93,7 +93,8 @@ function trainingTrack({ done, passes }) {
   );
 }
 
-// hooks: onlearn(network); of a network that is being trained, it ends the training. Returns { element, showProject(project), showLearning(learning) }.
+// hooks: onlearn(network), which ends the training of a network that runs. Returns { element,
+// showProject(project), showLearning(learning) }.
 export function progressCard({ onlearn }) {
   const counts = h("div", {});
   const model = h("div", { role: "status", class: "desk-model" });
