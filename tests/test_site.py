@@ -165,7 +165,7 @@ def test_every_concept_page_shows_a_drawing_and_every_drawing_is_shown() -> None
     shown: set[str] = set()
     for page in sorted((DOCS / "concepts").glob("*.md")):
         found = re.findall(r"!\[[^]]+\]\(\.\./images/([\w/-]+)\.svg\)", page.read_text("utf-8"))
-        assert found or page.stem == "audit-tables", f"{page.name} has no drawing"
+        assert found or page.stem.endswith("-tables"), f"{page.name} has no drawing"
         shown.update(found)
     drawn = {f"concepts/{path.stem}" for path in FOLDER.glob("*.svg")}
     assert drawn == {f"concepts/{name}" for name in pictures()}

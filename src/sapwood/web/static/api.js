@@ -1,13 +1,14 @@
-// Questions to the server. A full queue is asked again when it says so; everything else is an error.
+// Requests to the server. A request that meets a full queue is repeated after the time that the server names; other
+// failures are errors.
 
 export class Trouble extends Error {
-  constructor(status, told) {
-    super(told.error ?? `the server answered ${status}`);
+  constructor(status, report) {
+    super(report.error ?? `the server answered ${status}`);
     this.status = status;
-    this.told = told; // the whole answer: a conflict comes with the version of the server
-    this.hint = told.hint ?? null;
-    this.line = told.line ?? null;
-    this.column = told.column ?? null;
+    this.told = report; // the body of the answer: that of a conflict has the server's version of the sentence
+    this.hint = report.hint ?? null;
+    this.line = report.line ?? null;
+    this.column = report.column ?? null;
   }
 }
 
@@ -30,21 +31,21 @@ async function send(path, options, signal) {
       await wait(Math.min(Number(answer.headers.get("Retry-After")) || 1, 5));
       continue;
     }
-    let told = {};
+    let body = {};
     try {
-      told = await answer.json();
+      body = await answer.json();
     } catch {
-      /* no report */
+      /* the body is no JSON */
     }
-    if (!answer.ok) throw new Trouble(answer.status, told);
-    return told;
+    if (!answer.ok) throw new Trouble(answer.status, body);
+    return body;
   }
 }
 
-export const ask = (path, question, signal) =>
+export const ask = (path, body, signal) =>
   send(
     `/api/${path}`,
-    { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) },
+    { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) },
     signal,
   );
 export const get = (path, signal) => send(`/api/${path}`, { method: "GET" }, signal);

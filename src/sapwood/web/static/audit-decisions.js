@@ -12,7 +12,7 @@ function overall(made) {
 }
 
 // The decisions of a report, by the ids of findings: one for all parts of a finding, or a list with one for each.
-// Where the browser keeps nothing they last as long as the page.
+// A browser that allows no storage keeps the decisions until the page is closed.
 export class Decisions {
   constructor(name, findings) {
     this.name = `sapwood-audit:${name}`;

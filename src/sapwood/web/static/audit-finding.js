@@ -11,7 +11,7 @@ export const placeOf = (finding) => `${finding.file}:${finding.line ?? "?"}`;
 export const shortPlaceOf = (finding) => `${finding.file.split("/").at(-1)}:${finding.line ?? "?"}`;
 export const changeOf = (part) => `${part.annotated || "–"} → ${part.suggested || "–"}`;
 
-// The sentence, with the words of a region marked.
+// The sentence, with the words of the suspected region marked.
 export function sentence(words, start, end) {
   const text = (from, to) => words.slice(from, to).join(" ");
   return h(

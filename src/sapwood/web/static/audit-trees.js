@@ -96,8 +96,8 @@ function arcFigures(texts, drawings) {
   });
 }
 
-// Scrolls a pair of trees so that the first difference of each stands in the middle: of an arc that is wider than
-// its place, the word.
+// Scrolls a pair of trees so that the first difference of each is in the middle: the word, where an arc is wider than
+// its element.
 export function showDifferences(pair) {
   for (const box of pair.querySelectorAll(".figure")) {
     const first = box.querySelector("path.differs") ?? box.querySelector(".differs");

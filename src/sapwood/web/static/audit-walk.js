@@ -8,10 +8,11 @@ import { save } from "/static/exports.js";
 
 const STEPS = { j: 1, ArrowDown: 1, ArrowRight: 1, k: -1, ArrowUp: -1, ArrowLeft: -1 };
 const STATES = { "": "all", open: "undecided", accept: "accepted", reject: "rejected", skip: "skipped" };
-// What handles keys itself.
+// Elements that handle keys themselves.
 const TYPING = "input, select, textarea, summary, .node, dialog";
 
-// report: the answer of `sapwood audit --json` with `files` and `drawings`; name: what its decisions are kept under.
+// report: the answer of `sapwood audit --json` with `files` and `drawings`; name: the key of its decisions in the
+// browser's storage.
 // Returns a function that stops listening to the keyboard.
 export function mountAudit(root, report, name) {
   const walk = new Walk(report, name);

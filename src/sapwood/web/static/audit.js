@@ -4,7 +4,7 @@ import { get, remove, upload } from "/static/api.js";
 import { mountAudit } from "/static/audit-walk.js";
 import { announce, choose, failure, field, h, number, plural, put } from "/static/dom.js";
 
-const PERIOD = 500; // milliseconds between two looks at a running audit
+const PERIOD = 500; // milliseconds between two requests for the state of a running audit
 const SOURCES = [
   ["upload", "a treebank of my own"],
   ["bundled", "the bundled dev trees"],
@@ -74,7 +74,7 @@ class AuditView {
     this.poll();
   }
 
-  // Looks at the run, and again after a while as long as it is running.
+  // Requests the state of the run, and repeats the request while the run lasts.
   async poll() {
     const { progress, problem, cancelButton } = this.page;
     clearTimeout(this.timer);

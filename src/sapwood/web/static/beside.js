@@ -52,7 +52,7 @@ export function besideCard() {
   return { element, show, hide };
 }
 
-// The arcs; the panel tells of the word that is pointed at.
+// The arcs; the panel describes the word under the pointer.
 function figureOf(view, report) {
   const onshow = (k) => view.showParts(wordParts(report, k));
   const figure = arcsFigure(report, {

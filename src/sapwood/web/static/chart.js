@@ -1,4 +1,4 @@
-// The chart as a triangle: a cell for each span, in a colour as strong as its likeliest phrase is probable.
+// The chart as a triangle: a cell for each span; the colour shows the posterior of its most probable phrase.
 
 import { h, isRightToLeft, percent, s } from "/static/dom.js";
 
@@ -16,7 +16,7 @@ export const chartScale = () =>
 const HEIGHT = 0.86; // of a cell over its width
 const MARGIN = 84; // pixels below the cells, for the words
 
-// Sizes and places in the triangle. Words that are written from right to left stand in that order.
+// Sizes and positions in the triangle. Words that are written from right to left are in that order.
 class Geometry {
   constructor(words) {
     this.n = words.length;

@@ -1,4 +1,4 @@
-// The panel of a constituent: how sure the model is of it, what its members think, which hidden states it is in.
+// The panel of a constituent: its posterior, the posteriors of the members of a mix, and its hidden states.
 
 import { ask } from "/static/api.js";
 import { bars, failure, h, percent, plural } from "/static/dom.js";
@@ -46,7 +46,7 @@ function memberPart(voices, index) {
 }
 
 // The parts of the panel for a node, its head first. The meaning of its states fills in by itself when the server has
-// answered; isWanted tells whether somebody still looks at it.
+// answered; isWanted returns whether the panel still shows this node.
 export function nodeParts(report, index, { opinions, model, isWanted }) {
   const node = report.nodes[index];
   return [

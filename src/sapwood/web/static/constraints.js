@@ -57,7 +57,7 @@ export class ConstraintEditor {
     return this.report !== null && this.report.kind !== "given";
   }
 
-  // The fields of a request that tell the constraints.
+  // The fields of a request that hold the constraints.
   fields() {
     return this.items.length ? fieldsOf(this.items, this.n_words) : {};
   }
@@ -159,7 +159,7 @@ export class ConstraintEditor {
     return [h("button", { type: "button", class: "chip", onclick: clear }, "Clear all"), says];
   }
 
-  // Comes behind the tree: sums over all trees, with and without the constraints, take longer than the best tree.
+  // Arrives after the tree: sums over all trees, with and without the constraints, take longer than the best tree.
   async showProbability(place) {
     const { items } = this;
     if (this.probability?.items !== items) {
@@ -259,7 +259,7 @@ export class ConstraintEditor {
     ];
   }
 
-  // Labels may be typed in small letters, also before the labels of the model have arrived.
+  // Labels may be typed in lower case, also before the labels of the model have arrived.
   async addLabelled(kind, span, typed) {
     const label = typed.trim();
     const upper = label.toUpperCase();

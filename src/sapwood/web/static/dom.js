@@ -1,4 +1,4 @@
-// Elements, and what views share.
+// Elements, and functions that several views use.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -22,7 +22,7 @@ export const h = (tag, attributes, ...children) => fill(document.createElement(t
 export const s = (tag, attributes, ...children) =>
   fill(document.createElementNS(SVG, tag), attributes, children);
 
-// New contents for a place; lists are spread, and what is not there is left out.
+// Replaces the contents of an element; lists are spread, and null is left out.
 export const put = (place, ...children) => place.replaceChildren(...children.flat(Infinity).filter(isThere));
 
 export function announce(text) {
@@ -41,7 +41,7 @@ export const percent = (p) =>
       : p < 0.001
         ? "< 0.1 %"
         : `${(100 * p).toFixed(p < 0.1 ? 1 : 0)} %`;
-// For what may be far below a tenth of a per cent.
+// For probabilities that may be far below a tenth of a per cent.
 export const tinyPercent = (p) =>
   p > 0 && p < 0.001 ? p.toExponential(1).replace("-", "−") : p === 0 ? "0" : percent(p);
 export const number = (x, digits = 2) =>
@@ -104,7 +104,7 @@ export function failure(error) {
 export const busy = (text) =>
   h("p", { class: "facts" }, h("span", { class: "spin", "aria-hidden": "true" }), text);
 
-// Runs the newest wish only: while one is under way, of those that come only the last is kept.
+// Runs the newest task only: while one runs, only the last of the tasks that arrive is kept.
 export function latest(work) {
   let isRunning = false;
   let waiting = null;

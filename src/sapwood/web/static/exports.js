@@ -1,4 +1,4 @@
-// Drawings to take away: brackets, SVG, PNG, LaTeX, JSON.
+// Exports of a drawing: brackets, SVG, PNG, LaTeX, JSON.
 
 import { announce, h } from "/static/dom.js";
 import { unstyled } from "/static/tree.js";

@@ -1,4 +1,4 @@
-// What somebody asks of a tree: items { kind, start, end, label } over the words [start, end). A "span" must be there,
+// Constraints on a tree: items { kind, start, end, label } over the words [start, end). A "span" must be there,
 // a "not" must not be there, and a "tag" is the tag of a word; the label null stands for any phrase.
 
 const KINDS = new Set(["span", "not", "tag"]);

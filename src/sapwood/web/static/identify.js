@@ -1,4 +1,4 @@
-// Identify: which families of models can be learnt from which moments, before any data is there.
+// Identify: which families of models are identifiable from which moments; no data is needed.
 
 import { ask } from "/static/api.js";
 import { busy, failure, field, h, latest, number, plural, put } from "/static/dom.js";
@@ -8,7 +8,7 @@ const LEAD =
   "Some models cannot be learnt from some statistics, however much data there is. Each cell counts the dimensions " +
   "in which the parameters could change without any change in what is seen; ✓ means none: the model can be learnt.";
 
-// What the tables of each family say of a node's children.
+// How each family generates the children of a node.
 const FAMILIES = {
   pcfg: "hidden states; both children drawn together",
   "pcfg-i": "hidden states; left and right child independent, a table for each",
@@ -18,7 +18,7 @@ const FAMILIES = {
   "dep-ies": "dependencies between words; one table, and the root follows from it",
 };
 
-// What is seen of each sentence.
+// The observations of each sentence.
 const MOMENTS = {
   12: "words 1 and 2",
   pairs: "every two words",
@@ -29,7 +29,7 @@ const MOMENTS = {
   all: "whole sentences",
 };
 
-// What the command line's options say, in the words of this page.
+// The options of the command line, in the words of this page.
 const plainHint = (hint) =>
   hint
     .replace(/--moments (\S+)/, (_, name) => `${seen(name)} seen`)

@@ -16,7 +16,7 @@ const TITLES = {
 const main = document.getElementById("main");
 let leave = null;
 let shown = 0;
-let hasProject = null; // whether the server was started with one; null until it has said so
+let hasProject = null; // whether the server was started with one; null until the server has answered
 
 const viewOf = () => {
   const name = location.pathname.slice(1);

@@ -1,4 +1,4 @@
-// What is known of the thing that was pointed at: beside a drawing where there is room, across the page above a
+// Details of the element that was pointed at: beside a drawing where there is room, across the page above a
 // wide one, and on narrow screens a sheet at the bottom, which is open while something is chosen.
 
 import { h, put } from "/static/dom.js";

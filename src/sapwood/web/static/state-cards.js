@@ -1,4 +1,4 @@
-// Cards of hidden states: what a state, or a side of a spectral direction, becomes, where it stands, and examples.
+// Cards of hidden states: what a state, or a side of a spectral direction, becomes, its contexts, and examples.
 
 import { bars, h, percent, plural } from "/static/dom.js";
 import { columns } from "/static/plots.js";

@@ -1,4 +1,4 @@
-// States: what each hidden state of a label stands for.
+// States: the rules, words and contexts of each hidden state of a label.
 
 import { ask } from "/static/api.js";
 import { bars, busy, choose, failure, field, h, modelPicker, percent, put } from "/static/dom.js";
@@ -50,7 +50,7 @@ class StatesView {
     this.page = buildStatesPage(root, this);
   }
 
-  // The member of an ensemble that is looked at; null where the model is a single grammar.
+  // The member of an ensemble that is shown; null where the model is a single grammar.
   get member() {
     return this.state.member ? Number(this.state.member) : null;
   }

@@ -1,4 +1,4 @@
-// Words of the trade with their meaning, which shows under the pointer and under the keyboard's focus.
+// Technical terms with their definitions, shown under the pointer and under the keyboard's focus.
 
 import { h } from "/static/dom.js";
 

@@ -1,4 +1,4 @@
-// Language model: what comes next, what the states stand for, how surprising each word is.
+// Language model: the probable next words, the words of each state, and the surprisal of each word.
 
 import { ask } from "/static/api.js";
 import { bars, busy, failure, field, h, latest, modelPicker, number, percent, put } from "/static/dom.js";

@@ -1,10 +1,10 @@
-// Train: a treebank in, a model out, watched on the way.
+// Train: learns a model from a treebank and shows the progress.
 
 import { ask, get, remove, upload } from "/static/api.js";
 import { announce, busy, choose, failure, field, h, plural, put } from "/static/dom.js";
 import { progressCard } from "/static/train-progress.js";
 
-const PERIOD = 400; // milliseconds between two looks at a running training
+const PERIOD = 400; // milliseconds between two requests for the state of a running training
 const SOURCES = [
   ["bundled", "the bundled treebank, 3,000 trees"],
   ["upload", "one of my own"],
@@ -133,7 +133,7 @@ class TrainView {
     this.poll();
   }
 
-  // Looks at the run, and again after a while as long as it is running.
+  // Requests the state of the run, and repeats the request while the run lasts.
   async poll() {
     const { progress, problem, cancelButton } = this.page;
     clearTimeout(this.timer);

@@ -1,4 +1,4 @@
-// A drawing of the server's, made to be pointed at: nodes take focus, arrow keys walk, a thin bar tells the posterior.
+// A drawing of the server's, made to be pointed at: nodes take focus, arrow keys walk, a thin bar shows the posterior.
 
 import { h, percent, s } from "/static/dom.js";
 

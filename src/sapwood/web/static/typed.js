@@ -1,4 +1,4 @@
-// What somebody typed: sentences, one per line or in running text, or trees in brackets.
+// The text that was typed: sentences, one per line or in running text, or trees in brackets.
 
 import { ask } from "/static/api.js";
 import { h, plural, put } from "/static/dom.js";
@@ -7,7 +7,7 @@ const TREE = /^\([^\s()]*\s*\([^\s()]+(\s+[^\s()]+\s*\)|\s*\(|$)/;
 const LEAF = /\(\s*([^\s()]+)\s+([^\s()]+)\s*\)/g;
 // A mark that ends a sentence, closing quotes and brackets, and then a capital.
 const END = /([.!?…]+)["'”’»)\]]*\s+(?=["'“‘«([]?\p{Lu})/gu;
-// In text that is tokenised already the mark stands alone, and capitals may be missing.
+// In text that is tokenised already the mark is a token of its own, and capitals may be missing.
 const END_ALONE = /\s\.\s+(?=[^\s.!?"'”’»)\]])/gu;
 const ABBREVIATIONS = new Set(
   (

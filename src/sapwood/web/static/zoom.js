@@ -1,4 +1,4 @@
-// A drawing that is as wide as its place at first, and can be made larger and smaller.
+// A drawing that is as wide as its element at first, and can be made larger and smaller.
 
 import { h, put } from "/static/dom.js";
 
