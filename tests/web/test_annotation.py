@@ -121,7 +121,8 @@ def test_what_is_accepted_is_what_the_window_shows(desk: Desk) -> None:
     desk.make(start={"model": "bundled"})
     view = desk.view()
     other = view["alternatives"][1]["tree"]
-    desk.state.project.desk.annotator.suggester = None  # another model meanwhile
+    annotator: Any = desk.state.project.desk.annotator
+    annotator.suggester = None  # another model meanwhile
     kept = desk.edit(view, type="accept", tree=other).json()
     assert kept["tree"] == other
     assert desk.edit(desk.view("s2"), type="accept", tree=view["tree"]).status_code == 422

@@ -202,6 +202,7 @@ class Desk:
         return found | self.annotator.names() | {
             "exists": True, "model": self.model_state(), "orders": list(ORDERS),
             "start": self.project.settings.start,
+            "can_network": self.learning is not None and self.learning.network is not None,
             "formats": [one._asdict() for one in self.annotator.export_formats],
         }  # fmt: skip
 
@@ -210,7 +211,7 @@ class Desk:
         if self.learning is not None:
             return self.learning.state()
         state = "none" if self.name is None else "ready"
-        none = {"n_trees": 0, "seconds": None, "message": None}
+        none = {"n_trees": 0, "seconds": None, "message": None, "network": None}
         return {"name": self.name, "state": state, **none}
 
     def close(self) -> None:

@@ -67,6 +67,13 @@ class Teacher(Protocol):
         """
 
 
+class NetworkTraining(Protocol):
+    """Trains a network beside the work, where somebody asks for it."""
+
+    def status(self) -> dict[str, Any]:
+        """`state` (`none`, `running`, `ready`, `failed` or `cancelled`), `message` and more."""
+
+
 class _GiveUp(Exception):  # noqa: N818 - control flow, not an error
     """Raised in a measurement that something else should go before."""
 
@@ -92,6 +99,7 @@ class Learning:
         file: Path | None = None,
     ) -> None:
         self.project, self.teacher, self._use, self._file = project, teacher, use, file
+        self.network: NetworkTraining | None = None  # None where networks are not offered
         self.start_name = name
         self.last: Lesson | None = None
         self.error: str | None = None
@@ -99,26 +107,30 @@ class Learning:
         self._n_learnt = 0  # changes of accepted trees that the last model has seen
         self._n_measured = self._n_given_up = 0  # trees of the last curve; curves given up since
         self._thread: Thread | None = None
-        self._is_stopped = False
+        self._is_stopped = self._is_asked = self._is_running = False
         self._has_kept = file is not None and file.exists()
         self._lock = RLock()
 
     @property
     def is_running(self) -> bool:
         """Whether a model is being learnt."""
-        return self._thread is not None and self._thread.is_alive()
+        return self._is_running
 
     def state(self) -> dict[str, Any]:
         """The model that makes suggestions, and whether another one is being learnt."""
         last = self.last
         has_model = last is not None or self.start_name is not None or self._has_kept
-        state = LEARNING if self.is_running else READY if has_model else NONE
+        network = None if self.network is None else self.network.status()
+        is_busy = self.is_running or (network is not None and network["state"] == "running")
+        said = [self.error or (None if last is None else last.message)]
+        said += [] if network is None else [network["message"]]
         return {
             "name": self._first_name if last is None else last.name,
             "n_trees": 0 if last is None else last.n_trees,
-            "state": state,
+            "state": LEARNING if is_busy else READY if has_model else NONE,
             "seconds": None if last is None else round(last.seconds, 3),
-            "message": self.error or (None if last is None else last.message),
+            "message": " ".join(filter(None, said)) or None,
+            "network": network,
         }
 
     @property
@@ -132,6 +144,8 @@ class Learning:
     def is_due(self) -> bool:
         """Whether enough has changed since the last model was learnt."""
         project = self.project
+        if self._is_asked:
+            return True
         if project.n_accepted < FIRST_TREES:
             return False
         n_changes = project.n_changes - self._n_learnt
@@ -141,13 +155,19 @@ class Learning:
     def note_change(self) -> None:
         """Start learning where it is due."""
         if self.is_due():
-            self.begin()
+            self._start()
 
     def begin(self) -> None:
-        """Start learning now, unless it runs already."""
+        """Start learning now, or once more where it runs already."""
         with self._lock:
-            if self.is_running or self._is_stopped:
+            self._is_asked = True
+            self._start()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._is_running or self._is_stopped:
                 return
+            self._is_running = True
             self._thread = Thread(target=self._run, name="sapwood-learning", daemon=True)
             self._thread.start()
 
@@ -157,7 +177,7 @@ class Learning:
         while not self._is_stopped:
             with self.project.lock:
                 n_changes, accepted = self.project.n_changes, self.project.accepted()
-            self._n_learnt = n_changes
+            self._n_learnt, self._is_asked = n_changes, False
             try:
                 lesson = self.teacher.learn(accepted)
                 self._use(lesson)
@@ -170,8 +190,11 @@ class Learning:
                 self.error = f"learning failed: {error}{hint}"
             except Exception as error:  # a thread has nobody else to tell
                 self.error = f"learning failed: {type(error).__name__}: {error}"
-            if self.error is not None or not self.is_due():
-                return
+            with self._lock:  # so that nobody asks in vain just before the end
+                if not self._is_asked and (self.error is not None or not self.is_due()):
+                    self._is_running = False
+                    return
+        self._is_running = False
 
     def _measure(self, accepted: Sequence[Accepted]) -> None:
         """Measure the learning curve where there are a fifth more trees than the last time."""

@@ -42,6 +42,7 @@ from sapwood.core.outputs import hold_output, working_folder
 
 SENTENCES, JOURNAL = "sentences.jsonl", "journal.jsonl"
 MODEL = "model.sapwood"  # the model that was learnt last; may be deleted
+NETWORK = "network.sapwood"  # the network that was trained last; may be deleted
 
 Change = Callable[[SentenceState], SentenceState]
 

@@ -196,5 +196,5 @@ def _about_learning(app: FastAPI, project: OpenProject, answer: Answer, errors: 
 
     @app.post(f"{ADDRESS}/learn", responses=errors, tags=["project"])
     async def learn(request: Request, asked: forms.LearnRequest) -> Response:
-        """Learn the model again now."""
+        """Learn the model again now, or begin or end the training of a network."""
         return await answer(request, lambda: project.learn(with_network=asked.network))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sapwood.annotation.desk import Desk
-from sapwood.annotation.project import MODEL, Accepted, Project
+from sapwood.annotation.project import MODEL, NETWORK, Accepted, Project
 from sapwood.annotation.settings import NO_START, START_MODEL, START_TREES, ProjectSettings
 from sapwood.annotation.state import TREES as PHRASES
 from sapwood.core.errors import SapwoodError
@@ -50,7 +50,8 @@ def _tree_desk(project: Project, store: ModelStore) -> Desk:
     name = None if start is None else start_name(project.settings)
     model = _kept_model(project.folder / MODEL, TREES) or start
     annotator = TreeAnnotator(None if model is None else Suggester(Parser(model)))
-    return Desk(project, annotator, TreeTeacher(start, name), name=name)
+    teacher = TreeTeacher(start, name, project.folder / NETWORK)
+    return Desk(project, annotator, teacher, name=name)
 
 
 def _arc_desk(project: Project, store: ModelStore) -> Desk:

@@ -15,6 +15,7 @@ from sapwood.core.errors import SapwoodError
 from sapwood.core.outputs import explain_disk_errors
 from sapwood.web.guard import Limits, Refusal
 from sapwood.web.models import ModelStore
+from sapwood.web.networks import NetworkTrainings
 
 if TYPE_CHECKING:
     from sapwood.annotation.desk import Desk
@@ -36,6 +37,7 @@ class OpenProject:
     def __init__(self, folder: Path | None, store: ModelStore, limits: Limits) -> None:
         self.folder, self.store, self.limits = folder, store, limits
         self._desk: Desk | None = None
+        self.networks = NetworkTrainings(store, limits)
         self._lock = RLock()
         if folder is not None and folder.exists():
             if not folder.is_dir():
@@ -49,7 +51,8 @@ class OpenProject:
                 self._use(Project.open(folder))
 
     def stop(self) -> None:
-        """Close the project, so that another process can open it."""
+        """End trainings, and close the project, so that another process can open it."""
+        self.networks.stop()
         with self._lock:
             if self._desk is not None:
                 self._desk.close()
@@ -126,6 +129,7 @@ class OpenProject:
         from sapwood.web.desks import open_desk
 
         self._desk = open_desk(project, self.store)
+        self.networks.offer(self._desk)
         Thread(target=_warm, args=(self._desk,), daemon=True).start()
 
     def add(self, asked: forms.ImportRequest) -> dict[str, Any]:
@@ -161,10 +165,11 @@ class OpenProject:
         return desk.model_state() if desk.learning is None else desk.learning.report()
 
     def learn(self, *, with_network: bool) -> dict[str, Any]:
-        """Learn the model again now."""
+        """Learn the model again now, or train a network; one that is being trained is ended."""
         desk = self.desk
         if with_network:
-            raise Refusal(422, "networks are not trained here", "export the trees: sapwood train")
+            self.networks.switch(desk)
+            return self.learning()
         if desk.learning is None or not desk.project.n_accepted:
             raise Refusal(422, "there is nothing to learn from yet", "accept a tree first")
         desk.learning.begin()

@@ -99,9 +99,12 @@ class ProjectSettingsRequest(RequestBody):
 
 
 class LearnRequest(RequestBody):
-    """Learn the model again now."""
+    """Learn the model again now, or begin or end the training of a network."""
 
-    network: bool = Field(False, description="Whether a network is trained too, in minutes.")
+    network: bool = Field(
+        False,
+        description="Whether a network is trained, in minutes; ends one that is being trained.",
+    )
 
 
 # -- answers --------------------------------------------------------------------------------------

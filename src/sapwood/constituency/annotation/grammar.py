@@ -23,7 +23,7 @@ brackets are wrong and w falls to 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import process_time
@@ -267,18 +267,16 @@ class AnnotationGrammar:
 
     def start_weight(self) -> float:
         """The weight of the start model, see the notation of this module."""
-        numerator = denominator = PRIOR
-        for fold in self._folds():
-            parser = Parser(self.fold_model(fold))
-            for key in spread(fold, FOLD_TREES):
-                right = set(tree_brackets(self._trees[key]))
-                own = bracket_posteriors(parser, self._trees[key].words())
-                start = self._start_posteriors(key)
-                for bracket in right | set(own) | set(start):
-                    s, o = start.get(bracket, 0.0), own.get(bracket, 0.0)
-                    numerator += (s - o) * ((bracket in right) - o)
-                    denominator += (s - o) ** 2
-        return float(np.clip(numerator / denominator, 0.0, 1.0))
+
+        def rows() -> Iterator[tuple[dict[Bracket, float], dict[Bracket, float], set[Bracket]]]:
+            for fold in self._folds():
+                parser = Parser(self.fold_model(fold))
+                for key in spread(fold, FOLD_TREES):
+                    right = set(tree_brackets(self._trees[key]))
+                    own = bracket_posteriors(parser, self._trees[key].words())
+                    yield self.start_posteriors(key), own, right
+
+        return mixing_weight(rows())
 
     def _folds(self) -> list[list[Key]]:
         """Runs of neighbours that are parsed by what was learnt from the others."""
@@ -289,7 +287,8 @@ class AnnotationGrammar:
         folds = [keys[a:b] for a, b in pairwise(cuts)]
         return folds if len(keys) < ONE_FOLD_TREES else folds[-1:]
 
-    def _start_posteriors(self, key: Key) -> dict[Bracket, float]:
+    def start_posteriors(self, key: Key) -> dict[Bracket, float]:
+        """Posteriors of the phrases of a tree's words under the start model."""
         assert self._starter is not None
         if key not in self._suggested:
             self._suggested[key] = bracket_posteriors(self._starter, self._trees[key].words())
@@ -329,6 +328,48 @@ def bracket_posteriors(
 ) -> dict[Bracket, float]:
     """Posteriors of labelled phrases under a model; those of a fallback tree are 0."""
     return brackets_of(parser.parse(list(words)), least)
+
+
+def mixing_weight(
+    rows: Iterable[tuple[Mapping[Bracket, float], Mapping[Bracket, float], Set[Bracket]]],
+    before: float = 1.0,
+) -> float:
+    """The weight of one model beside another, by least squares; see the notation of this module.
+
+    Parameters
+    ----------
+    rows
+        For each sentence, the posteriors of one model, those of the other, and what is right.
+    before
+        The weight without any sentence, which counts as much as `PRIOR` brackets.
+
+    Examples
+    --------
+    >>> right = {("NP", 0, 2)}
+    >>> mixing_weight([({("NP", 0, 2): 1.0}, {("VP", 0, 2): 1.0}, right)] * 100)
+    1.0
+    """
+    numerator, denominator = before * PRIOR, PRIOR
+    for one, other, right in rows:
+        for bracket in right | set(one) | set(other):
+            s, o = one.get(bracket, 0.0), other.get(bracket, 0.0)
+            numerator += (s - o) * ((bracket in right) - o)
+            denominator += (s - o) ** 2
+    return float(np.clip(numerator / denominator, 0.0, 1.0))
+
+
+def blend(
+    one: Mapping[Bracket, float], other: Mapping[Bracket, float], weight: float
+) -> dict[Bracket, float]:
+    """The weighted mean of two sets of posteriors.
+
+    >>> blend({("NP", 0, 1): 1.0}, {("NP", 0, 1): 0.5}, 0.5)
+    {('NP', 0, 1): 0.75}
+    """
+    return {
+        bracket: weight * one.get(bracket, 0.0) + (1.0 - weight) * other.get(bracket, 0.0)
+        for bracket in {**one, **other}
+    }
 
 
 def brackets_of(parse: Any, least: float = 1e-3) -> dict[Bracket, float]:

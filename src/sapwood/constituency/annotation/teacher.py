@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 from sapwood.annotation.learning import OWN_MODEL, Lesson
 from sapwood.annotation.project import Accepted
 from sapwood.constituency.annotation.cross_fitting import grammar_curve
 from sapwood.constituency.annotation.grammar import AnnotationGrammar
+from sapwood.constituency.annotation.network import (
+    KeptNetwork,
+    kept_network,
+    network_weight,
+    with_network,
+)
 from sapwood.constituency.annotation.start import start_model
-from sapwood.core.errors import SapwoodError
+from sapwood.core.errors import SapwoodError, count
 from sapwood.corpora.tree import Tree
 
 if TYPE_CHECKING:
@@ -29,11 +36,18 @@ class TreeTeacher:
         The start model, its labels those of the project; None for none.
     name
         Of the start model.
+    network
+        The file of the project's network, which may not be there; it is read when it changes.
     """
 
-    def __init__(self, start: Model | None = None, name: str | None = None) -> None:
+    def __init__(
+        self, start: Model | None = None, name: str | None = None, network: Path | None = None
+    ) -> None:
         self.grammar, self._name = AnnotationGrammar(start), name
         self._start_weight = 0.0  # of the start model in the last lesson
+        self._file, self._stamp = network, (0, 0)  # time and size of the network's file
+        self._network: KeptNetwork | None = None
+        self._network_weight = 0.0
 
     def learn(self, accepted: Sequence[Accepted]) -> Lesson:
         """The model of the accepted trees, and of the start model as far as it helps."""
@@ -43,7 +57,33 @@ class TreeTeacher:
         name = OWN_MODEL
         if found.start_weight > 0.0 and self._name is not None:
             name = self._name if found.start_weight == 1.0 else f"{self._name} and {OWN_MODEL}"
-        return Lesson(found.model, name, found.n_trees, found.seconds, found.message)
+        began = process_time()
+        self._look_for_network()
+        if self._network is None:
+            return Lesson(found.model, name, found.n_trees, found.seconds, found.message)
+        model = with_network(found.model, self._network.model, self._network_weight)
+        message = (
+            f"{found.message} A network of {count(self._network.n_trees, 'tree')} has a weight of "
+            f"{self._network_weight:.0%}."
+        )
+        seconds = found.seconds + process_time() - began
+        return Lesson(model, f"{name}, with a network", found.n_trees, seconds, message)
+
+    def _look_for_network(self) -> None:
+        """Read the project's network where there is another one than before, and weigh it."""
+        try:
+            found = None if self._file is None else self._file.stat()
+        except OSError:
+            found = None
+        stamp = (0, 0) if found is None else (found.st_mtime_ns, found.st_size)
+        if stamp == self._stamp:
+            return
+        assert self._file is not None
+        self._stamp, self._network = stamp, None if found is None else kept_network(self._file)
+        if self._network is not None:
+            held_out = [place_of(one) for one in self._network.held_out]
+            parts = (self.grammar, self._network.model, held_out, self._start_weight)
+            self._network_weight = network_weight(*parts)
 
     def save(self, lesson: Lesson, file: Path) -> None:
         """Write a model, so that the project can begin with it when it is opened again."""

@@ -1,7 +1,7 @@
 // A new project: its title, what is annotated, the text, the model that it starts from. And more text for one that is
 // there already.
 
-import { ask } from "/static/api.js";
+import { ask, get, upload } from "/static/api.js";
 import { busy, choose, failure, field, h, plural, put } from "/static/dom.js";
 
 const KINDS = [
@@ -162,6 +162,15 @@ function contentOf(text) {
   return { document, treebank: content, format };
 }
 
+// Sends text as bytes: a treebank has more brackets than the server takes in JSON.
+function importText(text, isAccepted) {
+  const [format, document] = [text.format.value, text.document()];
+  const fields = new URLSearchParams({ format, document, as_accepted: isAccepted });
+  return upload(`project/import?${fields}`, new Blob([text.text()]));
+}
+
+const MOST_IN_JSON = 100_000; // characters of the first text; a longer one follows as bytes
+
 // onmade(project): when the project is there.
 export function newProject(root, { models, folder, onmade }) {
   const title = h("input", { type: "text", required: true, placeholder: "My treebank" });
@@ -176,19 +185,25 @@ export function newProject(root, { models, folder, onmade }) {
   setKind("trees");
   const problem = h("div", {});
   const button = h("button", { type: "submit", class: "primary" }, "Make the project");
+  let made = null; // the project, where its long text has not come in yet
   const onsubmit = async (event) => {
     event.preventDefault();
     button.disabled = true;
     put(problem, busy("Reading the text"));
     try {
-      const project = await ask("project/create", {
+      const isLong = text.text().length > MOST_IN_JSON;
+      made ??= await ask("project/create", {
         title: title.value.trim() || "Untitled",
         kind: kind.value,
         direction: direction.value,
         start: start.value(),
-        ...(text.isEmpty() ? {} : contentOf(text)),
+        ...(text.isEmpty() || isLong ? {} : contentOf(text)),
       });
-      onmade(project);
+      if (isLong) {
+        await importText(text, false);
+        made = await get("project");
+      }
+      onmade(made);
     } catch (error) {
       put(problem, failure(error));
       button.disabled = false;
@@ -233,12 +248,7 @@ export function importDialog(kind, { onadded }) {
     button.disabled = true;
     put(result, busy("Reading"));
     try {
-      const told = await ask("project/import", {
-        format: text.format.value,
-        content: text.text(),
-        document: text.document(),
-        as_accepted: TREES_IN.has(text.format.value) && accepted.checked,
-      });
+      const told = await importText(text, TREES_IN.has(text.format.value) && accepted.checked);
       put(result, importReport(told));
       onadded();
     } catch (error) {

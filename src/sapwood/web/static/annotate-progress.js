@@ -77,12 +77,24 @@ function modelLine(model) {
   );
   const isSaid = model.message && !/^learnt from [\d,]+ trees?\.?$/i.test(model.message);
   return [
-    model.state === "learning" ? busy(`The model ${state}`) : facts,
+    model.state === "learning" && model.network?.state !== "running" ? busy(`The model ${state}`) : facts,
     isSaid ? h("p", { class: "facts" }, model.message) : null,
   ];
 }
 
-// hooks: onlearn(network). Returns { element, showProject(project), showLearning(learning) }.
+// How far the training of a network is; the message of the model says it in words.
+function trainingTrack({ done, passes }) {
+  const bar = h("i", { style: { width: `${(100 * done) / Math.max(1, passes)}%` } });
+  const range = { "aria-valuemin": "0", "aria-valuemax": String(passes), "aria-valuenow": String(done) };
+  return h(
+    "div",
+    { class: "track", role: "progressbar", "aria-label": "Passes of the network", ...range },
+    bar,
+  );
+}
+
+// hooks: onlearn(network), which ends the training of a network that runs. Returns { element,
+// showProject(project), showLearning(learning) }.
 export function progressCard({ onlearn }) {
   const counts = h("div", {});
   const model = h("div", { role: "status", class: "desk-model" });
@@ -103,10 +115,11 @@ export function progressCard({ onlearn }) {
     h("div", { class: "chips" }, learn, network),
   );
   const setModel = (told) => {
-    const isLearning = told?.state === "learning";
-    put(model, modelLine(told));
+    const isTraining = told?.network?.state === "running";
+    const isLearning = told?.state === "learning" && !isTraining;
+    put(model, modelLine(told), isTraining ? trainingTrack(told.network) : null);
     learn.disabled = isLearning;
-    network.disabled = isLearning;
+    network.textContent = isTraining ? "End the training of the network" : "Learn with a network";
   };
   return {
     element,
