@@ -136,8 +136,8 @@ def _posteriors(
 
 
 def ladder() -> Canvas:
-    """Gains of the steps from one grammar to the mix, drawn from the table of the page itself."""
-    page = (HOME / "docs" / "concepts" / "second-stage.md").read_text(encoding="utf-8")
+    """Gains of the steps from one grammar to the mix, drawn from the table beside the page."""
+    page = (HOME / "docs" / "concepts" / "second-stage-tables.md").read_text(encoding="utf-8")
     shown = {
         "spectral 16 alone": "spectral grammar alone",
         "three grammars, in the first one's chart": "three grammars",

@@ -1,5 +1,5 @@
-// Parse: sentences in, trees out. The panel shows the posterior of a constituent, other phrases over the same words, and
-// the hidden states of the constituent.
+// Parse: sentences in, trees out. The panel shows the posterior of a constituent, other phrases over the same words,
+// and the hidden states of the constituent.
 
 import { ask } from "/static/api.js";
 import { chartFigure } from "/static/chart.js";
