@@ -21,7 +21,7 @@ NONE, READY, LEARNING = "none", "ready", "learning"
 FIRST_TREES = 5  # accepted trees that the first model needs
 OWN_MODEL = "the project's own trees"  # what the page calls a model of the accepted trees
 KEPT = "the model that was learnt last"
-CURVE_GROWTH = 1.2  # the curve is measured again when there are so many times more trees
+CURVE_GROWTH = 1.2  # the curve is measured again when the number of trees has grown by this factor
 MOST_GIVEN_UP = 3  # measurements in a row that give way to learning
 LEARNING_NICENESS = 10  # of the thread, so that answers come first
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 N_FOLDS = 4
 FOLD_TREES = 80  # trees of a fold, at most, that are parsed
-ONE_FOLD_TREES = 300  # from so many trees on, one fold is enough to find the weight
+ONE_FOLD_TREES = 300  # with this many trees or more, one fold is enough to find the weight
 PRIOR = 3.0  # brackets that count for the start model before any tree is there
 LEAST_TREES = 4  # fewer trees than this do not make folds
 Bracket = tuple[str, int, int]
